@@ -1,0 +1,44 @@
+# `make demo` and `make test` set up everything they need in .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+WORKERS ?= 2
+
+.PHONY: demo test test-all lint types layers check bench format clean
+
+demo: $(READY)
+	$(BIN)/bequest demo
+
+test: check
+	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+
+test-all: check
+	$(BIN)/pytest -n $(WORKERS)
+
+check: lint types layers
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+layers: $(READY)
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python benchmarks/rounds.py
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,88 @@
+"""bequest: decentralized optimization that remembers the nodes it loses.
+
+The public names, and nothing else. They are imported when first used, so that
+``import bequest`` costs next to nothing.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+if _TYPE_CHECKING:
+    from bequest import engines as engines
+    from bequest import errors as errors
+    from bequest.core.bounds import Pilot as Pilot
+    from bequest.core.certificates import Certificate as Certificate
+    from bequest.core.curvature import Curvature as Curvature
+    from bequest.core.farewell import Farewell as Farewell
+    from bequest.core.legacy import Legacy as Legacy
+    from bequest.model import events as departures  # noqa: F401
+    from bequest.model import graphs as graphs
+    from bequest.model import problems as problems
+    from bequest.model import wills as wills
+    from bequest.model.events import Departure as Departure
+    from bequest.model.graph import Graph as Graph
+    from bequest.model.objectives import Function as Function
+    from bequest.model.objectives import Huber as Huber
+    from bequest.model.objectives import LeastSquares as LeastSquares
+    from bequest.model.objectives import Logistic as Logistic
+    from bequest.model.objectives import Objective as Objective
+    from bequest.model.objectives import Quadratic as Quadratic
+    from bequest.model.objectives import Softmax as Softmax
+    from bequest.model.problem import Problem as Problem
+    from bequest.model.run import DepartureRecord as DepartureRecord
+    from bequest.model.run import Run as Run
+    from bequest.model.run import Status as Status
+    from bequest.solver import GradientTracking as GradientTracking
+    from bequest.solver import calibrate as calibrate
+    from bequest.solver import solve as solve
+
+# name -> the module it lives in; a module itself where the two are the same thing
+_HOMES = {
+    "Certificate": "bequest.core.certificates",
+    "Curvature": "bequest.core.curvature",
+    "Departure": "bequest.model.events",
+    "DepartureRecord": "bequest.model.run",
+    "Farewell": "bequest.core.farewell",
+    "Function": "bequest.model.objectives",
+    "GradientTracking": "bequest.solver",
+    "Graph": "bequest.model.graph",
+    "Huber": "bequest.model.objectives",
+    "LeastSquares": "bequest.model.objectives",
+    "Legacy": "bequest.core.legacy",
+    "Logistic": "bequest.model.objectives",
+    "Objective": "bequest.model.objectives",
+    "Pilot": "bequest.core.bounds",
+    "Problem": "bequest.model.problem",
+    "Quadratic": "bequest.model.objectives",
+    "Run": "bequest.model.run",
+    "Softmax": "bequest.model.objectives",
+    "Status": "bequest.model.run",
+    "calibrate": "bequest.solver",
+    "solve": "bequest.solver",
+}
+_ROOMS = {
+    "departures": "bequest.model.events",
+    "engines": "bequest.engines",
+    "errors": "bequest.errors",
+    "graphs": "bequest.model.graphs",
+    "problems": "bequest.model.problems",
+    "wills": "bequest.model.wills",
+}
+
+__version__ = "0.1.0"
+__all__ = sorted([*_HOMES, *_ROOMS, "__version__"])  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> object:
+    if name in _ROOMS:
+        found: object = _import_module(_ROOMS[name])
+    elif name in _HOMES:
+        found = getattr(_import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'bequest' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

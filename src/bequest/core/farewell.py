@@ -1,0 +1,43 @@
+"""The one message a leaver sends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bequest.core.arrays import Vector
+    from bequest.core.legacy import Legacy
+
+_FLOAT = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Farewell:
+    """What a leaver hands to its heir: all that it remembers, and its tracker's surplus.
+
+    Attributes:
+        sender: who leaves.
+        round: after which round.
+        legacy: its own loss and everything it had inherited, as one quadratic; the zero legacy
+            where there is nothing to remember.
+        surplus: z - grad h(x), which keeps the tracking invariant exact (prop:invariant).
+
+    Deviates: two vectors where the paper sends three (y, g, z), or one where there is no legacy.
+    """
+
+    sender: int
+    round: int
+    legacy: Legacy
+    surplus: Vector
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors of the problem's dimension it carries."""
+        return 1 if self.legacy.is_zero else 2
+
+    @property
+    def nbytes(self) -> int:
+        """Its payload in bytes, in float64: vectors, (eta, c), one id per node remembered."""
+        scalars = 0 if self.legacy.is_zero else 2 + len(self.legacy.lineage)
+        return _FLOAT * (self.vectors * self.surplus.size + scalars)

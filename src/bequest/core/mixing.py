@@ -1,0 +1,124 @@
+"""Averaging weights on a graph, and how fast and how safely they average."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scipy.sparse import csr_array
+
+    from bequest.core.arrays import Indices, Matrix, Vector
+
+    Weights: TypeAlias = "Matrix | csr_array"
+
+# Below this many nodes one dense product beats the overhead of a sparse one (benchmarks/rounds.py).
+DENSE_NODES = 128
+# Up to this many nodes the spectrum is computed exactly; beyond, by Lanczos.
+EXACT_SPECTRUM_NODES = 400
+
+
+def metropolis(edges: Indices, nodes: int) -> csr_array:
+    """Return the Metropolis weights w_jl = 1/(1 + max(deg_j, deg_l)) with w_jj the rest.
+
+    Symmetric and doubly stochastic; each entry needs the degrees of two neighbours only.
+
+    Args:
+        edges: one row (j, l) per undirected edge, rows numbered 0..nodes-1, no repeats.
+        nodes: number of rows.
+
+    Paper: as:net.
+    """
+    from scipy.sparse import csr_array
+
+    j, l = edges[:, 0], edges[:, 1]  # noqa: E741
+    degree = np.bincount(edges.ravel(), minlength=nodes)
+    weight = 1.0 / (1.0 + np.maximum(degree[j], degree[l]))
+    given = np.bincount(j, weight, nodes) + np.bincount(l, weight, nodes)
+    rows = np.arange(nodes)
+    return csr_array(
+        (
+            np.concatenate([weight, weight, 1.0 - given]),
+            (np.concatenate([j, l, rows]), np.concatenate([l, j, rows])),
+        ),
+        shape=(nodes, nodes),
+    )
+
+
+def mixer(weights: csr_array) -> Callable[[Matrix, Matrix], None]:
+    """Return ``mix(source, target)``, which writes W @ source, in the form that is faster here."""
+    nodes = weights.shape[0]
+    # A dense product streams through memory; it wins on few nodes and on crowded graphs.
+    if nodes <= DENSE_NODES or weights.nnz > nodes * nodes / 8:
+        dense = np.ascontiguousarray(weights.toarray())
+
+        def mix_dense(source: Matrix, target: Matrix) -> None:
+            np.matmul(dense, source, out=target)
+
+        return mix_dense
+
+    def mix_sparse(source: Matrix, target: Matrix) -> None:
+        target[...] = weights @ source
+
+    return mix_sparse
+
+
+def spectral_gap(weights: csr_array) -> float:
+    """Return 1 - lambda, lambda the largest |eigenvalue| but for the one of consensus.
+
+    Exact for small graphs; for large ones Lanczos, stopped early, which may overestimate the
+    gap of a graph that mixes very slowly (a ring of thousands).
+
+    Paper: as:net.
+    """
+    nodes = weights.shape[0]
+    if nodes == 1:
+        return 1.0
+    if nodes <= EXACT_SPECTRUM_NODES:
+        eigenvalues = np.linalg.eigvalsh(weights.toarray())
+        return float(1.0 - max(abs(eigenvalues[0]), abs(eigenvalues[-2])))
+    return 1.0 - abs(_lanczos_end(weights, "LM"))
+
+
+def smallest_eigenvalue(weights: csr_array) -> float:
+    """Return the smallest eigenvalue, or for a large graph a lower bound of it.
+
+    Gershgorin's bound 2 min w_jj - 1 costs nothing; Lanczos is asked only where it is useless.
+    """
+    if weights.shape[0] <= EXACT_SPECTRUM_NODES:
+        return float(np.linalg.eigvalsh(weights.toarray())[0])
+    disc = 2.0 * float(weights.diagonal().min()) - 1.0
+    return disc if disc >= -0.7 else max(disc, _lanczos_end(weights, "SA") - _LANCZOS_SLACK)
+
+
+# Lanczos approaches an end of the spectrum from inside; this is how far it may still be off.
+_LANCZOS_SLACK = 0.02
+
+
+def _lanczos_end(weights: csr_array, which: str) -> float:
+    """Return the eigenvalue of W off consensus at one end ("SA") or of largest size ("LM")."""
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    nodes = weights.shape[0]
+
+    def off_consensus(vector: Vector) -> Vector:
+        product: Vector = weights @ vector
+        return product - vector.mean()  # W - 11'/n: takes the eigenvalue 1 out of the way
+
+    operator = LinearOperator((nodes, nodes), matvec=off_consensus, dtype=np.float64)
+    # Fixed, and aligned with no eigenvector of a symmetric graph; ARPACK's own start is random.
+    start = np.cos(np.arange(nodes) * 1.618033988749895)
+    try:
+        found = eigsh(
+            operator, k=1, which=which, v0=start, tol=1e-2, maxiter=4, return_eigenvectors=False
+        )
+        return float(found[0])
+    except ArpackNoConvergence:
+        power = start - start.mean()
+        for _ in range(30):
+            power = off_consensus(power) if which == "LM" else power - off_consensus(power)
+            power /= np.linalg.norm(power)
+        return float(power @ off_consensus(power))

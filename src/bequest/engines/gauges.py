@@ -1,0 +1,79 @@
+"""What is measured of every round, many rounds at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bequest.core.arrays import norm
+from bequest.model.run import Trajectory
+
+if TYPE_CHECKING:
+    from bequest.core.arrays import Matrix, Tensor, Vector
+
+# Iterates this many times further out than where they began are not coming back.
+_ESCAPE = 1e10
+# The survivors agree, and their gradients cancel, to this many parts of what they were.
+TOLERANCE = 1e-9
+
+
+class Gauges:
+    """Arrays of length rounds + 1, filled as the rounds come in."""
+
+    def __init__(self, rounds: int, optimum: Vector | None, start: Matrix) -> None:
+        self._optimum = optimum
+        reach = float(np.abs(start).max()) + (0.0 if optimum is None else norm(optimum))
+        self._bound = _ESCAPE * (1.0 + reach)
+        self._error, self._gap, self._slope, self._spread = np.full((4, rounds + 1), np.inf)
+
+    def measure(self, first: int, X: Tensor, Z: Tensor, G: Tensor) -> int | None:
+        """Measure consecutive rounds from ``first`` on, one slot each.
+
+        Returns:
+            The slot at which the iterates escaped, if they did; it and what follows count as
+            infinitely wrong.
+        """
+        slots, nodes = X.shape[:2]
+        ones = np.ones(nodes)
+        slopes, means = ones @ G, (ones / nodes) @ X
+        spread = _farthest(X, means[:, None, :])
+        escaped = np.flatnonzero(~(np.linalg.norm(means, axis=1) + spread <= self._bound))
+        good = int(escaped[0]) if escaped.size else slots
+        rounds = slice(first, first + good)
+        self._spread[rounds] = spread[:good]
+        self._slope[rounds] = np.linalg.norm(slopes, axis=1)[:good]
+        self._gap[rounds] = np.linalg.norm(ones @ Z - slopes, axis=1)[:good]
+        if self._optimum is not None:
+            self._error[rounds] = _farthest(X, self._optimum)[:good]
+        if not np.isfinite(self._slope[rounds]).all():
+            good = int(np.argmax(~np.isfinite(self._slope[rounds])))
+            for gauge in (self._error, self._gap, self._slope, self._spread):
+                gauge[first + good : first + slots] = np.inf
+        return good if good < slots else None
+
+    def settled(self, *, stiffness: float, size: float) -> bool:
+        """Whether the last round is at rest: agreement, and gradients that cancel.
+
+        Args:
+            stiffness: sum of the smoothness of what the survivors minimise.
+            size: the magnitude of their iterates.
+        """
+        scale = TOLERANCE * (1.0 + size)
+        return bool(self._spread[-1] <= scale and self._slope[-1] <= scale * stiffness)
+
+    def trajectory(self) -> Trajectory:
+        """Return everything that was measured, read-only."""
+        for gauge in (self._error, self._gap, self._slope, self._spread):
+            gauge.setflags(write=False)
+        error = None if self._optimum is None else self._error
+        return Trajectory(error, self._gap, self._slope, self._spread)
+
+
+def _farthest(X: Tensor, centre: np.ndarray) -> Vector:
+    """Return, per slot, the largest distance of a node to the centre."""
+    offset = X - centre
+    offset *= offset
+    squares = offset @ np.ones(X.shape[2])
+    farthest: Vector = np.sqrt(squares.max(axis=1))
+    return farthest

@@ -1,0 +1,128 @@
+"""Everything that can go wrong, as one tree.
+
+Every error says what happened and where, and its ``remedy`` says what to do about it::
+
+    BequestError
+    ├── InvalidInput (also a ValueError): nothing was computed
+    │   ├── InvalidObjective        a loss that is not what it claims to be
+    │   │   ├── NotFinite           NaN or infinite data
+    │   │   ├── DimensionMismatch   arrays whose shapes do not fit together
+    │   │   ├── InvalidLabels       class labels out of range
+    │   │   ├── NotSymmetric        a Hessian that is not symmetric
+    │   │   ├── NotConvex           a curvature below zero
+    │   │   └── GradientMismatch    a gradient that is not the derivative of its value
+    │   ├── InvalidGraph            edges that do not describe a network of these nodes
+    │   │   └── DisconnectedGraph   some nodes cannot hear each other
+    │   ├── InvalidEvent            a departure that cannot happen
+    │   │   ├── UnknownNode         names a node that does not exist
+    │   │   ├── LeavesTwice         a node leaves that has already left
+    │   │   ├── EverybodyLeaves     nobody would be left to remember
+    │   │   └── OutsideTheRun       happens before the first or after the last round
+    │   ├── InvalidWill             a will that cannot be executed in this run
+    │   ├── InvalidMethod           a step or a number of rounds that makes no sense
+    │   └── InvalidRunFile          a TOML file that cannot be read or understood
+    ├── OptimumUnknown              the minimiser does not exist or was not found
+    └── Diverged                    raised by ``Run.raise_for_status`` only
+"""
+
+from __future__ import annotations
+
+
+class BequestError(Exception):
+    """Base of every error raised on purpose; ``remedy`` says what to do about it."""
+
+    def __init__(self, what: str, *, remedy: str) -> None:
+        super().__init__(what, remedy)
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.remedy}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments do not survive the default pickling of exceptions.
+        return (_rebuild, (type(self), self.what, self.remedy))
+
+
+def _rebuild(kind: type[BequestError], what: str, remedy: str) -> BequestError:
+    return kind(what, remedy=remedy)
+
+
+class InvalidInput(BequestError, ValueError):
+    """The input was refused before anything was computed."""
+
+
+class InvalidObjective(InvalidInput):
+    """A loss that is not what it claims to be."""
+
+
+class NotFinite(InvalidObjective):
+    """NaN or infinite data."""
+
+
+class DimensionMismatch(InvalidObjective):
+    """Arrays whose shapes do not fit together."""
+
+
+class InvalidLabels(InvalidObjective):
+    """Class labels out of range."""
+
+
+class NotSymmetric(InvalidObjective):
+    """A Hessian that is not symmetric."""
+
+
+class NotConvex(InvalidObjective):
+    """A curvature below zero."""
+
+
+class GradientMismatch(InvalidObjective):
+    """A gradient that is not the derivative of its value."""
+
+
+class InvalidGraph(InvalidInput):
+    """Edges that do not describe a network of these nodes."""
+
+
+class DisconnectedGraph(InvalidGraph):
+    """Some nodes cannot hear each other, directly or through others."""
+
+
+class InvalidEvent(InvalidInput):
+    """A departure that cannot happen."""
+
+
+class UnknownNode(InvalidEvent):
+    """An event names a node that does not exist."""
+
+
+class LeavesTwice(InvalidEvent):
+    """A node leaves that has already left."""
+
+
+class EverybodyLeaves(InvalidEvent):
+    """Nobody would be left to remember."""
+
+
+class OutsideTheRun(InvalidEvent):
+    """An event happens before the first or after the last round."""
+
+
+class InvalidWill(InvalidInput):
+    """A will that cannot be executed in this run."""
+
+
+class InvalidMethod(InvalidInput):
+    """A step or a number of rounds that makes no sense."""
+
+
+class InvalidRunFile(InvalidInput):
+    """A TOML file that cannot be read or understood."""
+
+
+class OptimumUnknown(BequestError):
+    """The minimiser does not exist, or was not found to the promised accuracy."""
+
+
+class Diverged(BequestError):
+    """The iterates left every bounded region; raised by ``Run.raise_for_status`` only."""

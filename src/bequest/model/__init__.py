@@ -1,0 +1,1 @@
+"""What a user builds: losses, networks, departures, wills. All of it immutable."""

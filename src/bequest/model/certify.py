@@ -1,0 +1,1 @@
+def certify(run): raise NotImplementedError

@@ -1,0 +1,152 @@
+"""What a loss can do, alone and stacked with others of its kind."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from bequest.core.arrays import frozen
+from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from bequest.core.arrays import Indices, Matrix, Vector
+    from bequest.core.curvature import Curvature
+
+
+class Stack(ABC):
+    """Losses of one kind, evaluated together: row i of every argument belongs to member i.
+
+    The formulas of a loss stand in its stack and nowhere else; a single loss is a stack of one.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(members, dim)."""
+
+    @abstractmethod
+    def values(self, X: Matrix) -> Vector:
+        """Return f_i(x_i) for every member."""
+
+    @abstractmethod
+    def gradients(self, X: Matrix, out: Matrix) -> None:
+        """Write grad f_i(x_i) into row i of ``out``."""
+
+    @abstractmethod
+    def products(self, X: Matrix, V: Matrix) -> Matrix:
+        """Return the Hessian-vector products H_i(x_i) v_i."""
+
+    @abstractmethod
+    def total_hessian(self, x: Vector) -> Matrix:
+        """Return the sum of the members' Hessians at one point."""
+
+    @abstractmethod
+    def curvatures(self) -> tuple[Vector, Vector]:
+        """Return the certified bounds (a_i) and (b_i)."""
+
+    @property
+    def certified(self) -> bool:
+        """Whether these bounds are proven for every member."""
+        return True
+
+    @abstractmethod
+    def take(self, rows: Indices) -> Self:
+        """Return the stack of these members."""
+
+    @abstractmethod
+    def member(self, row: int) -> Objective:
+        """Return one member as a loss of its own."""
+
+
+class Objective(ABC):
+    """The private loss of one node: value, gradient, Hessian-vector product and curvature."""
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Number of unknowns."""
+
+    @property
+    @abstractmethod
+    def curvature(self) -> Curvature:
+        """The range of its curvature (as:fun)."""
+
+    @property
+    @abstractmethod
+    def family(self) -> Hashable:
+        """Losses of equal family can be stacked into one array operation."""
+
+    @abstractmethod
+    def stack(self, members: Sequence[Any]) -> Stack:
+        """Return these losses, all of this one's family, as one stack."""
+
+    @cached_property
+    def _alone(self) -> Stack:
+        return self.stack([self])
+
+    def _row(self, x: ArrayLike, name: str = "x") -> Matrix:
+        row = np.asarray(x, dtype=float)
+        if row.shape != (self.dim,):
+            raise DimensionMismatch(
+                f"{name} has shape {row.shape}, but this {type(self).__name__} has dim {self.dim}.",
+                remedy=f"Pass a vector of length {self.dim}.",
+            )
+        return row[None]
+
+    def value(self, x: ArrayLike) -> float:
+        """Return f(x)."""
+        return float(self._alone.values(self._row(x))[0])
+
+    def gradient(self, x: ArrayLike) -> Vector:
+        """Return grad f(x)."""
+        out = np.empty((1, self.dim))
+        self._alone.gradients(self._row(x), out)
+        return out[0]
+
+    def hvp(self, x: ArrayLike, v: ArrayLike) -> Vector:
+        """Return the Hessian-vector product H(x) v."""
+        product: Vector = self._alone.products(self._row(x), self._row(v, "v"))[0]
+        return product
+
+    def hessian(self, x: ArrayLike) -> Matrix:
+        """Return the Hessian at x, dim by dim."""
+        return self._alone.total_hessian(self._row(x)[0])
+
+
+def checked(values: ArrayLike, what: str, *, ndim: int) -> np.ndarray:
+    """Return a read-only float64 copy, or say what is wrong with it."""
+    try:
+        array = frozen(values)
+    except (TypeError, ValueError) as error:
+        raise InvalidObjective(
+            f"{what} is not an array of numbers: {error}.",
+            remedy="Pass a rectangular array of real numbers.",
+        ) from error
+    if array.ndim != ndim or 0 in array.shape:
+        raise DimensionMismatch(
+            f"{what} has shape {array.shape}, but needs {ndim} dimension(s), none of them empty.",
+            remedy=f"Pass an array with {ndim} dimension(s).",
+        )
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise NotFinite(
+            f"{what} holds {array[where]} at index {where}.",
+            remedy="Remove or impute missing and infinite entries first.",
+        )
+    return array
+
+
+def checked_scalar(value: float, what: str, *, positive: bool = False) -> float:
+    """Return a finite, non-negative (or positive) number, or say what is wrong with it."""
+    number = float(value)
+    if not np.isfinite(number) or number < 0 or (positive and number == 0):
+        bound = "> 0" if positive else ">= 0"
+        raise InvalidObjective(f"{what} is {value}.", remedy=f"Pass a finite number {bound}.")
+    return number

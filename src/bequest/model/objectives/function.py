@@ -1,0 +1,238 @@
+"""A user's own loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from bequest.core.curvature import Curvature
+from bequest.errors import DimensionMismatch, GradientMismatch, InvalidObjective, NotConvex, NotFinite
+from bequest.model.objectives.base import Objective, Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from bequest.core.arrays import Indices, Matrix, Vector
+
+# Relative size of the steps of central differences: eps^(1/3), where their two errors balance.
+_STEP = float(np.finfo(float).eps) ** (1 / 3)
+# Estimated ranges are widened by this much: a sample never meets the extremes.
+_WIDENING = 0.1
+_DENSE_DIM = 64
+
+
+class Function(Objective):
+    """A loss given by ``value_and_grad(x) -> (float, vector)``, scipy.optimize's convention.
+
+    Args:
+        value_and_grad: returns the value and the gradient at x.
+        dim: number of unknowns.
+        curvature: (a, b) or a Curvature if you know one. Without it the range is estimated at a
+            few seeded points, and marked as estimated (``curvature.certified`` is False).
+        hvp: ``hvp(x, v)``, the Hessian-vector product; central differences of gradients if absent.
+        check: compare the gradient with differences of the value, once, at construction.
+        seed: of the points used by the estimate and the check.
+
+    >>> f = Function(lambda x: (x @ x, 2 * x), dim=3, curvature=(2.0, 2.0))
+    >>> f.value([1.0, 0.0, 0.0]), f.hvp(np.zeros(3), [1.0, 0.0, 0.0]).round(6)
+    (1.0, array([2., 0., 0.]))
+    """
+
+    def __init__(
+        self,
+        value_and_grad: Callable[[Vector], tuple[float, ArrayLike]],
+        *,
+        dim: int,
+        curvature: Curvature | tuple[float, float] | None = None,
+        hvp: Callable[[Vector, Vector], ArrayLike] | None = None,
+        check: bool = True,
+        seed: int = 0,
+    ) -> None:
+        if not callable(value_and_grad):
+            raise InvalidObjective(
+                f"value_and_grad is {value_and_grad!r}, which cannot be called.",
+                remedy="Pass a function x -> (value, gradient).",
+            )
+        if int(dim) != dim or dim < 1:
+            raise DimensionMismatch(f"dim is {dim}.", remedy="Pass a whole number >= 1.")
+        self._value_and_grad, self._hvp, self._dim = value_and_grad, hvp, int(dim)
+        points = _sample_points(self._dim, seed)
+        if check:
+            self._check(points, seed)
+        if curvature is None:
+            self._range = estimate_curvature(self, points)
+        elif isinstance(curvature, Curvature):
+            self._range = curvature
+        else:
+            self._range = Curvature(float(curvature[0]), float(curvature[1]))
+
+    @property
+    def dim(self) -> int:
+        """Number of unknowns."""
+        return self._dim
+
+    @property
+    def curvature(self) -> Curvature:
+        """As given, or as estimated."""
+        return self._range
+
+    @property
+    def family(self) -> Hashable:
+        """Functions of one dimension share a stack, though it can only call them one by one."""
+        return (Function, self._dim)
+
+    def stack(self, members: Sequence[Any]) -> FunctionStack:
+        """Return these functions as one stack."""
+        return FunctionStack(members)
+
+    def evaluate(self, x: Vector) -> tuple[float, Vector]:
+        """Return value and gradient, checked for shape."""
+        value, gradient = self._value_and_grad(np.array(x))
+        slope = np.asarray(gradient, dtype=float)
+        if slope.shape != (self._dim,):
+            raise DimensionMismatch(
+                f"The gradient has shape {slope.shape}, but dim is {self._dim}.",
+                remedy=f"Return a vector of length {self._dim} as the second result.",
+            )
+        return float(value), slope
+
+    def product(self, x: Vector, v: Vector) -> Vector:
+        """Return H(x) v, by central differences of gradients if no hvp was given."""
+        if self._hvp is not None:
+            return np.asarray(self._hvp(np.array(x), np.array(v)), dtype=float)
+        size = float(np.linalg.norm(v))
+        if size == 0:
+            return np.zeros(self._dim)
+        h = _STEP * (1 + float(np.linalg.norm(x))) / size
+        return (self.evaluate(x + h * v)[1] - self.evaluate(x - h * v)[1]) / (2 * h)
+
+    def _check(self, points: Matrix, seed: int) -> None:
+        """Compare gradient with value, and hvp with gradient, along random directions."""
+        directions = np.random.default_rng([seed, 1]).standard_normal(points.shape)
+        for x, direction in zip(points, directions, strict=True):
+            v = direction / np.linalg.norm(direction)
+            value, gradient = self.evaluate(x)
+            if not (np.isfinite(value) and np.isfinite(gradient).all()):
+                raise NotFinite(
+                    f"value_and_grad gives a value or gradient that is not finite at {x[:4]}...",
+                    remedy="Make it finite everywhere, or pass check=False if it is where you run.",
+                )
+            h = _STEP * (1 + float(np.linalg.norm(x)))
+            ahead, behind = self.evaluate(x + h * v), self.evaluate(x - h * v)
+            _agree(
+                "gradient", "value", float(gradient @ v), (ahead[0] - behind[0]) / (2 * h),
+                scale=float(np.linalg.norm(gradient)) + abs(value),
+            )
+            if self._hvp is not None:
+                product = self.product(x, v)
+                difference = (ahead[1] - behind[1]) / (2 * h)
+                _agree(
+                    "hvp", "gradient", float(product @ v), float(difference @ v),
+                    scale=float(np.linalg.norm(difference)) + float(np.linalg.norm(gradient)),
+                )
+
+    def __repr__(self) -> str:
+        return f"Function(dim={self.dim}, {self.curvature})"
+
+
+class FunctionStack(Stack):
+    """Functions, called one after the other."""
+
+    def __init__(self, members: Sequence[Function]) -> None:
+        self.members = list(members)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(members, dim)."""
+        return len(self.members), self.members[0].dim
+
+    def values(self, X: Matrix) -> Vector:
+        """Return f_i(x_i) for every member."""
+        return np.array([f.evaluate(x)[0] for f, x in zip(self.members, X, strict=True)])
+
+    def gradients(self, X: Matrix, out: Matrix) -> None:
+        """Write grad f_i(x_i) into ``out``."""
+        for row, (f, x) in enumerate(zip(self.members, X, strict=True)):
+            out[row] = f.evaluate(x)[1]
+
+    def products(self, X: Matrix, V: Matrix) -> Matrix:
+        """Return the Hessian-vector products."""
+        return np.array([f.product(x, v) for f, x, v in zip(self.members, X, V, strict=True)])
+
+    def total_hessian(self, x: Vector) -> Matrix:
+        """Return the sum of the members' Hessians, a product per coordinate."""
+        return np.sum([_dense_hessian(f, x) for f in self.members], axis=0)
+
+    def curvatures(self) -> tuple[Vector, Vector]:
+        """Return the bounds, given or estimated, of every member."""
+        ranges = [m.curvature for m in self.members]
+        return np.array([r.a for r in ranges]), np.array([r.b for r in ranges])
+
+    @property
+    def certified(self) -> bool:
+        """Whether every member's bounds were given."""
+        return all(m.curvature.certified for m in self.members)
+
+    def take(self, rows: Indices) -> Self:
+        """Return the stack of these members."""
+        return type(self)([self.members[row] for row in rows])
+
+    def member(self, row: int) -> Function:
+        """Return one member as a loss of its own."""
+        return self.members[row]
+
+
+def estimate_curvature(function: Function, points: Matrix) -> Curvature:
+    """Return the range of the Hessian's eigenvalues over ``points``, widened by a tenth.
+
+    Dense for small dimensions, Lanczos on Hessian-vector products beyond. It is an estimate:
+    curvature the points did not meet is not in it, and ``certified`` says so.
+    """
+    ends = np.array([_hessian_ends(function, x) for x in points])
+    lowest, highest = float(ends[:, 0].min()), float(ends[:, 1].max())
+    if lowest < -1e-4 * max(abs(highest), 1e-300):
+        raise NotConvex(
+            f"The Hessian has the eigenvalue {lowest:.3g} at a sampled point.",
+            remedy="Use a convex loss, or pass the curvature if you know that it is convex.",
+        )
+    # What finite differences cannot tell from zero is zero.
+    a = lowest * (1 - _WIDENING) if lowest > 1e-6 * highest else 0.0
+    return Curvature(a, max(highest, 0.0) * (1 + _WIDENING), certified=False)
+
+
+def _hessian_ends(function: Function, x: Vector) -> tuple[float, float]:
+    if function.dim <= _DENSE_DIM:
+        eigenvalues = np.linalg.eigvalsh(_dense_hessian(function, x))
+        return float(eigenvalues[0]), float(eigenvalues[-1])
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    operator = LinearOperator(
+        (function.dim, function.dim), matvec=lambda v: function.product(x, v), dtype=np.float64
+    )
+    start = np.cos(np.arange(function.dim) * 1.618033988749895)
+    ends = eigsh(operator, k=2, which="BE", v0=start, tol=1e-3, return_eigenvectors=False)
+    return float(ends.min()), float(ends.max())
+
+
+def _dense_hessian(function: Function, x: Vector) -> Matrix:
+    columns = np.array([function.product(x, e) for e in np.eye(function.dim)])
+    return (columns + columns.T) / 2
+
+
+def _sample_points(dim: int, seed: int) -> Matrix:
+    points = np.random.default_rng([seed, 0]).standard_normal((4, dim))
+    points[0] = 0.0  # where runs start unless told otherwise
+    return points
+
+
+def _agree(claim: str, source: str, claimed: float, measured: float, *, scale: float) -> None:
+    if abs(claimed - measured) > 1e-4 * (abs(measured) + scale + 1e-8):
+        raise GradientMismatch(
+            f"The {claim} disagrees with the {source}: along a random direction it says "
+            f"{claimed:.6g}, differences of the {source} say {measured:.6g}.",
+            remedy=f"Correct the {claim} (sign? factor? a term left out?), "
+            "or pass check=False if the loss is noisy on purpose.",
+        )

@@ -1,0 +1,200 @@
+"""Losses of a linear prediction: logistic, least squares, Huber."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bequest.core.curvature import Curvature
+from bequest.errors import InvalidLabels
+from bequest.model.objectives.base import checked_scalar
+from bequest.model.objectives.samples import SampleLoss, SampleStack, gram_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from bequest.core.arrays import Matrix, Vector
+
+
+class LinearModel(SampleLoss):
+    """f(x) = mean over samples k of loss(a_k'x, y_k) + l2/2 |x|^2.
+
+    Subclasses give the loss of one prediction, its first two derivatives, and the range of
+    the second.
+    """
+
+    #: The loss's second derivative lies in [lowest, highest] for every prediction.
+    lowest: ClassVar[float] = 0.0
+    highest: ClassVar[float] = 1.0
+
+    def __init__(self, X: ArrayLike, y: ArrayLike, l2: float = 0.0) -> None:
+        super().__init__(X, y, l2)
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return self.X.shape[1]
+
+    def _certify(self) -> Curvature:
+        least, most = gram_ends(self.X)
+        return Curvature(self.l2 + self.lowest * least, self.l2 + self.highest * most)
+
+    @property
+    def family(self) -> Hashable:
+        """Same loss, same dimension, and sample counts within a factor of two (padding is waste)."""
+        return (type(self), self.dim, self._parameters(), self.size_class)
+
+    def _parameters(self) -> tuple[float, ...]:
+        return ()
+
+    def stack(self, members: Sequence[Any]) -> LinearStack:
+        """Return these losses as one stack, padded to the longest."""
+        return LinearStack(members)
+
+    @abstractmethod
+    def losses(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the loss of every prediction."""
+
+    @abstractmethod
+    def slopes(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return its derivative."""
+
+    @abstractmethod
+    def bends(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return its second derivative."""
+
+
+class LinearStack(SampleStack):
+    """Linear models of one loss."""
+
+    @property
+    def _loss(self) -> LinearModel:
+        loss: LinearModel = self.members[0]
+        return loss
+
+    def _predict(self, X: Matrix) -> Matrix:
+        return np.matvec(self.X, X)
+
+    def _pull_back(self, samples: Matrix) -> Matrix:
+        return np.vecmat(samples * self.weight, self.X)
+
+    def values(self, X: Matrix) -> Vector:
+        """Return f_i(x_i) for every member."""
+        losses = (self._loss.losses(self._predict(X), self.y) * self.weight).sum(axis=1)
+        return losses + self.l2[:, 0] / 2 * np.vecdot(X, X)
+
+    def gradients(self, X: Matrix, out: Matrix) -> None:
+        """Write grad f_i(x_i) into ``out``."""
+        np.multiply(self.l2, X, out=out)
+        out += self._pull_back(self._loss.slopes(self._predict(X), self.y))
+
+    def products(self, X: Matrix, V: Matrix) -> Matrix:
+        """Return the Hessian-vector products."""
+        bends = self._loss.bends(self._predict(X), self.y)
+        return self.l2 * V + self._pull_back(bends * self._predict(V))
+
+    def total_hessian(self, x: Vector) -> Matrix:
+        """Return the sum of the members' Hessians at one point."""
+        n, d = self.shape
+        bends = self._loss.bends(self._predict(np.broadcast_to(x, (n, d))), self.y) * self.weight
+        rows = self.X.reshape(-1, d)
+        total: Matrix = rows.T @ (bends.reshape(-1, 1) * rows) + self.l2.sum() * np.eye(d)
+        return total
+
+
+class Logistic(LinearModel):
+    """f(x) = mean log(1 + exp(-y a'x)) + l2/2 |x|^2, labels {-1, 1} or {0, 1}.
+
+    >>> f = Logistic([[1.0], [-2.0]], [1, 0], l2=0.1)
+    >>> round(f.value([0.0]), 6), f.gradient([0.0]), f.curvature
+    (0.693147, array([-0.75]), Curvature(a=0.1, b=0.725, certified=True))
+    """
+
+    highest = 0.25
+
+    def __init__(self, X: ArrayLike, y: ArrayLike, l2: float = 0.0) -> None:
+        super().__init__(X, y, l2)
+        seen = np.unique(self.y)
+        if not (np.isin(seen, (-1.0, 1.0)).all() or np.isin(seen, (0.0, 1.0)).all()):
+            raise InvalidLabels(
+                f"Logistic labels are {seen[:5].tolist()}{'...' if seen.size > 5 else ''}.",
+                remedy="Use labels {-1, 1} or {0, 1}; for more classes use Softmax.",
+            )
+        signs = np.where(self.y > 0, 1.0, -1.0)
+        signs.setflags(write=False)
+        self.y = signs
+
+    def losses(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return log(1 + exp(-y t)), without overflow."""
+        return np.logaddexp(0.0, -y * prediction)
+
+    def slopes(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return -y / (1 + exp(y t))."""
+        return -y * _sigmoid(-y * prediction)
+
+    def bends(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return s (1 - s), s the probability of the label."""
+        share = _sigmoid(y * prediction)
+        return share * (1.0 - share)
+
+
+class LeastSquares(LinearModel):
+    """f(x) = mean 1/2 (a'x - y)^2 + l2/2 |x|^2.
+
+    >>> LeastSquares([[2.0]], [4.0]).gradient([1.0])
+    array([-4.])
+    """
+
+    lowest = 1.0
+
+    def losses(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return half the squared residual."""
+        return (prediction - y) ** 2 / 2
+
+    def slopes(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the residual."""
+        return prediction - y
+
+    def bends(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:  # noqa: ARG002
+        """Return one."""
+        return np.ones_like(prediction)
+
+
+class Huber(LinearModel):
+    """f(x) = mean huber(a'x - y) + l2/2 |x|^2: least squares that outliers cannot bend.
+
+    huber(r) = r^2/2 where |r| <= delta, delta (|r| - delta/2) beyond.
+
+    >>> Huber([[1.0], [1.0]], [0.0, 100.0], delta=1.0).gradient([0.5])
+    array([-0.25])
+    """
+
+    def __init__(self, X: ArrayLike, y: ArrayLike, delta: float = 1.0, l2: float = 0.0) -> None:
+        super().__init__(X, y, l2)
+        self.delta = checked_scalar(delta, "delta", positive=True)
+
+    def _parameters(self) -> tuple[float, ...]:
+        return (self.delta,)
+
+    def losses(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return huber(r)."""
+        inner = np.clip(prediction - y, -self.delta, self.delta)
+        return inner * (prediction - y - inner / 2)
+
+    def slopes(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the residual, clipped to [-delta, delta]."""
+        return np.clip(prediction - y, -self.delta, self.delta)
+
+    def bends(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return one inside, zero outside."""
+        return (np.abs(prediction - y) <= self.delta).astype(float)
+
+
+def _sigmoid(t: np.ndarray) -> np.ndarray:
+    # exp of a non-positive number only: no overflow on either side
+    small = np.exp(-np.abs(t))
+    return np.where(t >= 0, 1.0, small) / (1.0 + small)

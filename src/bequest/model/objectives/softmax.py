@@ -1,0 +1,118 @@
+"""Softmax regression: many classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bequest.core.curvature import Curvature
+from bequest.errors import InvalidLabels, InvalidObjective
+from bequest.model.objectives.samples import SampleLoss, SampleStack, gram_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from bequest.core.arrays import Matrix, Tensor, Vector
+
+
+class Softmax(SampleLoss):
+    """f(x) = mean -log softmax(W a)_y + l2/2 |x|^2, x = W (classes by features) flattened.
+
+    >>> f = Softmax([[1.0, 0.0], [0.0, 1.0]], [0, 2], classes=3)
+    >>> f.dim, round(f.value(np.zeros(6)), 6), f.curvature.b
+    (6, 1.098612, 0.25)
+    """
+
+    def __init__(self, X: ArrayLike, y: ArrayLike, classes: int, l2: float = 0.0) -> None:
+        super().__init__(X, y, l2)
+        if int(classes) != classes or classes < 2:
+            raise InvalidObjective(f"classes is {classes}.", remedy="Pass a whole number >= 2.")
+        self.classes = int(classes)
+        wrong = (self.y != np.floor(self.y)) | (self.y < 0) | (self.y >= self.classes)
+        if wrong.any():
+            where = int(np.argmax(wrong))
+            raise InvalidLabels(
+                f"Label {self.y[where]:g} (sample {where}) is not one of 0..{self.classes - 1}.",
+                remedy="Number the classes from 0, and pass how many there are in all silos.",
+            )
+
+    @property
+    def dim(self) -> int:
+        """Number of classes times number of features."""
+        return self.classes * self.X.shape[1]
+
+    def _certify(self) -> Curvature:
+        # The Hessian of log-sum-exp, diag(p) - pp', has no eigenvalue above 1/2.
+        return Curvature(self.l2, self.l2 + gram_ends(self.X)[1] / 2)
+
+    @property
+    def family(self) -> Hashable:
+        """Same classes, same features, and sample counts within a factor of two."""
+        return (Softmax, self.classes, self.X.shape[1], self.size_class)
+
+    def stack(self, members: Sequence[Any]) -> SoftmaxStack:
+        """Return these losses as one stack, padded to the longest."""
+        return SoftmaxStack(members)
+
+
+class SoftmaxStack(SampleStack):
+    """Softmax regressions with the same classes and features."""
+
+    def __init__(self, members: Sequence[Softmax]) -> None:
+        super().__init__(members)
+        self.classes = self.members[0].classes
+        self.hot: Tensor = np.eye(self.classes)[self.y.astype(int)]
+
+    def _scores(self, X: Matrix) -> Tensor:
+        maps = X.reshape(X.shape[0], self.classes, self.X.shape[2])
+        scores: Tensor = self.X @ maps.transpose(0, 2, 1)
+        return scores
+
+    def _shares(self, X: Matrix) -> Tensor:
+        scores = self._scores(X)
+        scores -= scores.max(axis=2, keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=2, keepdims=True)
+        return scores
+
+    def _pull_back(self, samples: Tensor) -> Matrix:
+        weighted = samples * self.weight[:, :, None]
+        return (weighted.transpose(0, 2, 1) @ self.X).reshape(self.shape)
+
+    def values(self, X: Matrix) -> Vector:
+        """Return f_i(x_i) for every member."""
+        scores = self._scores(X)
+        top = scores.max(axis=2)
+        logs = np.log(np.exp(scores - top[:, :, None]).sum(axis=2)) + top
+        losses = (logs - (scores * self.hot).sum(axis=2)) * self.weight
+        total: Vector = losses.sum(axis=1) + self.l2[:, 0] / 2 * np.vecdot(X, X)
+        return total
+
+    def gradients(self, X: Matrix, out: Matrix) -> None:
+        """Write grad f_i(x_i) into ``out``."""
+        np.multiply(self.l2, X, out=out)
+        out += self._pull_back(self._shares(X) - self.hot)
+
+    def products(self, X: Matrix, V: Matrix) -> Matrix:
+        """Return the Hessian-vector products."""
+        shares, moves = self._shares(X), self._scores(V)
+        centred = shares * (moves - (shares * moves).sum(axis=2, keepdims=True))
+        return self.l2 * V + self._pull_back(centred)
+
+    def total_hessian(self, x: Vector) -> Matrix:
+        """Return the sum of the members' Hessians at one point."""
+        n, d = self.shape
+        shares = self._shares(np.broadcast_to(x, (n, d))).reshape(-1, self.classes)
+        rows, weight = self.X.reshape(-1, self.X.shape[2]), self.weight.reshape(-1, 1)
+        total = np.empty((self.classes, rows.shape[1], self.classes, rows.shape[1]))
+        for one in range(self.classes):
+            for other in range(one, self.classes):
+                bend = shares[:, [one]] * ((one == other) - shares[:, [other]]) * weight
+                block = rows.T @ (bend * rows)
+                total[one, :, other, :] = block
+                total[other, :, one, :] = block
+        hessian: Matrix = total.reshape(d, d) + self.l2.sum() * np.eye(d)
+        return hessian

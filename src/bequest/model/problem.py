@@ -1,0 +1,261 @@
+"""Everybody's losses together."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bequest.core import minimise
+from bequest.core.arrays import frozen
+from bequest.core.legacy import Legacy
+from bequest.errors import DimensionMismatch, InvalidObjective
+from bequest.model.objectives.base import Objective, Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from bequest.core.arrays import Indices, Matrix, Vector
+
+# Up to this dimension Newton steps factor the Hessian; beyond, conjugate gradients.
+_DENSE_DIM = 1500
+
+
+class Problem:
+    """Minimise sum f_i(x) over nodes 0..n-1, node i holding ``objectives[i]``.
+
+    Losses of one family are evaluated in one array operation; mixed ones family by family.
+
+    Paper: eq:problem.
+
+    >>> from bequest.model.objectives import Quadratic
+    >>> problem = Problem([Quadratic([[1.0]], [0.0]), Quadratic([[3.0]], [4.0])])
+    >>> problem.optimum(), problem.heterogeneity()
+    (array([3.]), array([3., 3.]))
+    """
+
+    def __init__(self, objectives: Sequence[Objective]) -> None:
+        members = list(objectives)
+        if not members:
+            raise InvalidObjective(
+                "A problem without objectives has no nodes.", remedy="Pass at least one objective."
+            )
+        for node, member in enumerate(members):
+            if not isinstance(member, Objective):
+                raise InvalidObjective(
+                    f"Objective {node} is a {type(member).__name__}.",
+                    remedy="Pass Quadratic, Logistic, Softmax, ..., or wrap a callable in Function.",
+                )
+        dims = {member.dim for member in members}
+        if len(dims) > 1:
+            odd = next(i for i, m in enumerate(members) if m.dim != members[0].dim)
+            raise DimensionMismatch(
+                f"Objective 0 has dim {members[0].dim}, objective {odd} has dim {members[odd].dim}.",
+                remedy="All nodes must optimise over the same unknowns.",
+            )
+        families: dict[object, list[int]] = {}
+        for node, member in enumerate(members):
+            families.setdefault(member.family, []).append(node)
+        self._set(
+            [
+                (np.array(nodes), members[nodes[0]].stack([members[i] for i in nodes]))
+                for nodes in families.values()
+            ]
+        )
+
+    @classmethod
+    def stacked(cls, stack: Stack) -> Problem:
+        """Return the problem whose node i holds member i of one stack, without unstacking it."""
+        problem = cls.__new__(cls)
+        problem._set([(np.arange(stack.shape[0]), stack)])
+        return problem
+
+    def _set(self, groups: list[tuple[Indices, Stack]]) -> None:
+        self._groups = groups
+        self.n = sum(nodes.size for nodes, _ in groups)
+        self.dim = groups[0][1].shape[1]
+        a, b, certified = np.empty(self.n), np.empty(self.n), np.ones(self.n, dtype=bool)
+        for nodes, stack in groups:
+            a[nodes], b[nodes] = stack.curvatures()
+            certified[nodes] = stack.certified
+        self.a, self.b = frozen(a), frozen(b)
+        self.certified = bool(certified.all())
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __repr__(self) -> str:
+        return f"Problem(n={self.n}, dim={self.dim}, mu={self.mu:.4g}, L={self.L:.4g})"
+
+    @property
+    def mu(self) -> float:
+        """min a_i: the strong convexity every node has; 0 in the convex regime (C)."""
+        return float(self.a.min())
+
+    @property
+    def L(self) -> float:  # noqa: N802 - the paper's letter
+        """max b_i: the smoothness every node has."""
+        return float(self.b.max())
+
+    @property
+    def kappa(self) -> float:
+        """L/mu; infinite in the convex regime (C)."""
+        return self.L / self.mu if self.mu > 0 else float("inf")
+
+    @property
+    def regime(self) -> str:
+        """``"SC"`` where every loss is strongly convex, ``"C"`` otherwise (as:fun)."""
+        return "SC" if self.mu > 0 else "C"
+
+    @cached_property
+    def _places(self) -> tuple[Indices, Indices]:
+        group, row = np.empty(self.n, dtype=int), np.empty(self.n, dtype=int)
+        for index, (nodes, _) in enumerate(self._groups):
+            group[nodes], row[nodes] = index, np.arange(nodes.size)
+        return group, row
+
+    def objective(self, node: int) -> Objective:
+        """Return the loss of one node."""
+        group, row = self._places
+        return self._groups[int(group[node])][1].member(int(row[node]))
+
+    @cached_property
+    def everybody(self) -> Ensemble:
+        """All nodes, as one ensemble."""
+        return Ensemble(self.dim, self._groups)
+
+    def among(self, nodes: Iterable[int]) -> Ensemble:
+        """Return these nodes, in ascending order, as one ensemble."""
+        chosen = np.unique(np.fromiter(nodes, dtype=int))
+        if chosen.size == self.n:
+            return self.everybody
+        position = np.full(self.n, -1)
+        position[chosen] = np.arange(chosen.size)
+        groups = []
+        for members, stack in self._groups:
+            rows = np.flatnonzero(position[members] >= 0)
+            if rows.size == members.size:
+                groups.append((position[members], stack))
+            elif rows.size:
+                groups.append((position[members[rows]], stack.take(rows)))
+        return Ensemble(self.dim, groups)
+
+    def value(self, x: ArrayLike) -> float:
+        """Return sum f_i(x)."""
+        return float(self.everybody.values(self._everywhere(x)).sum())
+
+    def gradient(self, x: ArrayLike) -> Vector:
+        """Return the gradient of sum f_i at x."""
+        total: Vector = self.everybody.gradients(self._everywhere(x)).sum(axis=0)
+        return total
+
+    def _everywhere(self, x: ArrayLike) -> Matrix:
+        return np.broadcast_to(np.asarray(x, dtype=float), (self.n, self.dim))
+
+    def optimum(self) -> Vector:
+        """Return x* = argmin of the full sum, to 1e-12; raises OptimumUnknown if there is none.
+
+        Where minimisers form a set (regime (C)), the one closest to the origin for quadratics,
+        and one close to it otherwise.
+        """
+        return self._optimum
+
+    @cached_property
+    def _optimum(self) -> Vector:
+        return frozen(self.everybody.minimiser(Legacy.zero(self.dim)))
+
+    def heterogeneity(self) -> Vector:
+        """Return |grad f_i(x*)| per node: how hard each one pulls away from the optimum.
+
+        Paper: zeta_i of as:fun.
+        """
+        pulls = self.everybody.gradients(self._everywhere(self.optimum()))
+        return np.linalg.norm(pulls, axis=1)
+
+
+class Ensemble:
+    """Some nodes' losses, evaluated together; row j of every argument belongs to the j-th of them."""
+
+    def __init__(self, dim: int, groups: list[tuple[Indices, Stack]]) -> None:
+        self.dim = dim
+        self.size = sum(rows.size for rows, _ in groups)
+        self._groups = groups
+        # One family in its own order, the usual case, needs no gathering of rows.
+        self._whole = groups[0][1] if len(groups) == 1 else None
+
+    def write_gradients(self, X: Matrix, out: Matrix) -> None:
+        """Write grad f_j(x_j) into row j of ``out``."""
+        if self._whole is not None:
+            self._whole.gradients(X, out)
+            return
+        for rows, stack in self._groups:
+            part = np.empty((rows.size, self.dim))
+            stack.gradients(X[rows], part)
+            out[rows] = part
+
+    def gradients(self, X: Matrix) -> Matrix:
+        """Return grad f_j(x_j), one row each."""
+        out = np.empty((self.size, self.dim))
+        self.write_gradients(np.ascontiguousarray(X), out)
+        return out
+
+    def values(self, X: Matrix) -> Vector:
+        """Return f_j(x_j) for every node."""
+        out = np.empty(self.size)
+        for rows, stack in self._groups:
+            out[rows] = stack.values(X[rows])
+        return out
+
+    def products(self, X: Matrix, V: Matrix) -> Matrix:
+        """Return the Hessian-vector products H_j(x_j) v_j."""
+        out = np.empty((self.size, self.dim))
+        for rows, stack in self._groups:
+            out[rows] = stack.products(
+                np.ascontiguousarray(X[rows]), np.ascontiguousarray(V[rows])
+            )
+        return out
+
+    def total_hessian(self, x: Vector) -> Matrix:
+        """Return the Hessian of the sum at x."""
+        total: Matrix = np.sum([stack.total_hessian(x) for _, stack in self._groups], axis=0)
+        return total
+
+    def smallest_mean_curvature(self, x: Vector) -> float:
+        """Return the smallest eigenvalue of the mean Hessian at x; 0 where it is too large to form."""
+        if self.dim > _DENSE_DIM:
+            return 0.0
+        return max(float(np.linalg.eigvalsh(self.total_hessian(x))[0]) / self.size, 0.0)
+
+    def minimiser(self, legacy: Legacy, start: Vector | None = None) -> Vector:
+        """Return argmin of sum f_j + legacy, to 1e-12 (1 + |x|).
+
+        Raises:
+            OptimumUnknown: there is none, or it was not found to that accuracy.
+        """
+
+        def everywhere(x: Vector) -> Matrix:
+            return np.broadcast_to(x, (self.size, self.dim))
+
+        def value(x: Vector) -> float:
+            return float(self.values(everywhere(x)).sum()) + legacy.value(x)
+
+        def gradient(x: Vector) -> Vector:
+            total: Vector = self.gradients(everywhere(x)).sum(axis=0) + legacy.gradient(x)
+            return total
+
+        def solve(x: Vector, right: Vector) -> Vector:
+            if self.dim <= _DENSE_DIM:
+                hessian = self.total_hessian(x) + legacy.eta * np.eye(self.dim)
+                return minimise.pseudo_solve(hessian, right)
+            return minimise.conjugate_gradients(
+                lambda v: self.products(everywhere(x), everywhere(v)).sum(axis=0) + legacy.eta * v,
+                right,
+            )
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            return minimise.newton(
+                value, gradient, solve, np.zeros(self.dim) if start is None else start
+            )

@@ -1,0 +1,197 @@
+"""The frozen result of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from bequest.core.arrays import frozen
+from bequest.core.legacy import Legacy
+from bequest.errors import Diverged
+from bequest.model.certify import certify
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bequest.core.arrays import Matrix, Vector
+    from bequest.core.bounds import Pilot
+    from bequest.core.certificates import Certificate
+    from bequest.core.steps import StepChoice
+    from bequest.model.graph import Graph
+    from bequest.model.problem import Problem
+    from bequest.model.wills import Choice
+
+
+class Status(StrEnum):
+    """How a run ended; a closed set.
+
+    CONVERGED: the survivors agree and the gradients of what they minimise sum to nothing.
+    UNFINISHED: the rounds were used up before that.
+    DIVERGED: the iterates left every bounded region, or were no longer numbers.
+    """
+
+    CONVERGED = "converged"
+    UNFINISHED = "unfinished"
+    DIVERGED = "diverged"
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One number per round, from the start (index 0) to the last round.
+
+    Attributes:
+        error: max over the nodes alive of |x_j - x*|; None where x* is not known.
+        invariant_gap: |sum z - sum grad h(x)|, zero but for rounding (prop:invariant).
+        gradient_norm: |sum grad h(x)|, zero at the limit.
+        disagreement: max over the nodes alive of |x_j - their mean|.
+    """
+
+    error: Vector | None
+    invariant_gap: Vector
+    gradient_norm: Vector
+    disagreement: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class DepartureRecord:
+    """What happened when a node left.
+
+    Attributes:
+        node: who left.
+        round: after which round.
+        will: the will's label.
+        choice: which branch it took.
+        why: in words.
+        heir: who inherited; None if nothing was handed over.
+        vectors: how many vectors the farewell carried.
+        bytes: its payload in bytes.
+        bounds: what each branch was expected to cost, where the will compared them.
+        legacy: the memory of the node's own loss, if any.
+        anchor: where that memory is exact, if there is one.
+        passed_on: the original nodes in the inherited quadratic it handed over.
+        lost: the original nodes nobody remembers from now on.
+        exact_handoff: whether the tracking invariant was kept by construction.
+        bridges: edges added to keep the network connected.
+    """
+
+    node: int
+    round: int
+    will: str
+    choice: Choice
+    why: str
+    heir: int | None
+    vectors: int
+    bytes: int
+    bounds: Mapping[str, float]
+    legacy: Legacy | None
+    anchor: Vector | None
+    passed_on: tuple[int, ...]
+    lost: tuple[int, ...]
+    exact_handoff: bool
+    bridges: tuple[tuple[int, int], ...]
+
+    def __str__(self) -> str:
+        to = f"to node {self.heir}" if self.heir is not None else "to nobody"
+        return (
+            f"node {self.node} left after round {self.round}, {to}: {self.choice} ({self.why}); "
+            f"{self.vectors} vectors, {self.bytes} bytes"
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came out of ``bequest.solve``; everything in it is read-only.
+
+    Attributes:
+        status: how it ended.
+        trajectory: one number per round of everything that was measured.
+        departures: what happened at each departure, in order.
+        survivors: the ids that are left, ascending.
+        x: their iterates, one row each, in that order.
+        inherited: survivor -> what it inherited; those who inherited nothing are not in it.
+        lost: the original nodes that nobody remembers, ascending.
+        steps: the step and why, and every time it was lowered.
+        problem: what was solved.
+        graph: on which network.
+        pilot: the certificate of the network's error, where a will needed one.
+        provenance: versions and settings needed to run it again.
+    """
+
+    status: Status
+    trajectory: Trajectory
+    departures: tuple[DepartureRecord, ...]
+    survivors: tuple[int, ...]
+    x: Matrix
+    inherited: Mapping[int, Legacy]
+    lost: tuple[int, ...]
+    steps: tuple[StepChoice, ...]
+    problem: Problem
+    graph: Graph
+    pilot: Pilot | None
+    provenance: Mapping[str, str]
+
+    @property
+    def error(self) -> Vector:
+        """error[t]: distance of the worst node alive after round t to the optimum of ALL the data.
+
+        ``inf`` from the round on at which a run diverged.
+        """
+        if self.trajectory.error is None:
+            # Ask again, for the reason why it is not known.
+            self.problem.optimum()
+        assert self.trajectory.error is not None  # noqa: S101 - optimum() raised otherwise
+        return self.trajectory.error
+
+    @property
+    def invariant_gap(self) -> Vector:
+        """|sum z - sum grad h| per round: zero but for rounding (prop:invariant)."""
+        return self.trajectory.invariant_gap
+
+    @property
+    def optimum(self) -> Vector:
+        """x*: the optimum of ALL the data, leavers included."""
+        return self.problem.optimum()
+
+    @property
+    def step(self) -> float:
+        """The step in force at the end."""
+        return self.steps[-1].value
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were asked for."""
+        return self.trajectory.invariant_gap.size - 1
+
+    @cached_property
+    def limit(self) -> Vector:
+        """The surrogate's minimiser, where the survivors go: argmin of their losses and legacies.
+
+        Paper: eq:surrogate.
+        """
+        memory = sum(self.inherited.values(), Legacy.zero(self.problem.dim))
+        centre = self.x.mean(axis=0) if self.status is not Status.DIVERGED else None
+        return frozen(self.problem.among(self.survivors).minimiser(memory, start=centre))
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What the theorems promise for this run, with their premises checked on it."""
+        return certify(self)
+
+    def raise_for_status(self) -> Run:
+        """Return the run, or raise Diverged if it did."""
+        if self.status is Status.DIVERGED:
+            raise Diverged(
+                f"The run diverged with step {self.step:.3g}.",
+                remedy="Use a smaller step, or step=None to have one chosen; "
+                "cap the weight of PointOnly wills.",
+            )
+        return self
+
+    def __repr__(self) -> str:
+        end = "" if self.trajectory.error is None else f", error={self.trajectory.error[-1]:.3g}"
+        return (
+            f"Run({self.status}, rounds={self.rounds}, survivors={len(self.survivors)}, "
+            f"departures={len(self.departures)}{end})"
+        )

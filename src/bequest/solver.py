@@ -1,0 +1,211 @@
+"""Validate, plan, run: the one verb."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bequest.core import bounds
+from bequest.core.bounds import Pilot
+from bequest.core.legacy import Legacy
+from bequest.engines.base import Plan
+from bequest.engines.vector import Vector as VectorEngine
+from bequest.errors import DimensionMismatch, InvalidMethod, InvalidWill, NotFinite, OptimumUnknown
+from bequest.model.events import schedule
+from bequest.model.graph import as_graph
+from bequest.model.run import Run
+from bequest.model.wills import Adaptive, Will, will_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import ArrayLike
+
+    from bequest.core.arrays import Matrix, Vector
+    from bequest.engines.base import Engine, Progress
+    from bequest.model.events import Departure
+    from bequest.model.graph import Graph
+    from bequest.model.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class GradientTracking:
+    """Adapt-then-combine gradient tracking with Metropolis weights.
+
+    Args:
+        step: the step of every node; None picks one that is safe and fast on this graph and
+            these curvatures, and lowers it if an heir becomes too stiff for it.
+
+    Paper: alg:lgt, fact:gt.
+    """
+
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.step is not None and not (np.isfinite(self.step) and self.step > 0):
+            raise InvalidMethod(
+                f"The step is {self.step}.",
+                remedy="Use a positive number, or None to have one chosen.",
+            )
+
+
+def solve(
+    problem: Problem,
+    graph: Graph | Any,  # noqa: ANN401 - a networkx graph or an edge list
+    *,
+    departures: Iterable[Departure] = (),
+    will: Will | Mapping[int | None, Will] = Adaptive(),  # noqa: B008 - immutable
+    method: GradientTracking = GradientTracking(),  # noqa: B008 - immutable
+    rounds: int,
+    engine: Engine | None = None,
+    start: ArrayLike | None = None,
+    pilot: Pilot | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Minimise the sum of everybody's losses, also of those who leave on the way.
+
+    Args:
+        problem: the losses, one per node.
+        graph: who talks to whom: a Graph, a networkx graph or an edge list.
+        departures: who leaves for good, and after which round.
+        will: what leavers bequeath: one will for everybody, or a mapping from node to will with a
+            default under the key None.
+        method: the iteration.
+        rounds: how many.
+        engine: what carries the nodes; by default all of them as rows of arrays.
+        start: one x0, or one per node; zeros by default.
+        pilot: the certificate of the network's error, for wills that need one; measured on a run
+            without departures (``calibrate``) if not given.
+        progress: called with the number of rounds completed, now and then.
+
+    Returns:
+        The run. A run that diverges is returned too, with the status ``diverged``;
+        ``run.raise_for_status()`` makes an error of it.
+
+    >>> import bequest as bq
+    >>> problem = bq.problems.quadratics(n=20, dim=10, mu=1.0, L=10.0, seed=7)
+    >>> graph = bq.graphs.ring_with_chords(20, chords=15, seed=7)
+    >>> leaving = bq.departures.most_heterogeneous(problem, rounds=[300, 600])
+    >>> run = bq.solve(problem, graph, departures=leaving, rounds=1000)
+    >>> run.status, bool(run.error[-1] < 1e-4), len(run.survivors)
+    (<Status.CONVERGED: 'converged'>, True, 18)
+    """
+    if isinstance(rounds, bool) or int(rounds) != rounds or rounds < 0:
+        raise InvalidMethod(f"rounds is {rounds}.", remedy="Use a whole number >= 0.")
+    network = as_graph(graph, problem.n)
+    leaving = schedule(departures, n=problem.n, rounds=int(rounds))
+    wills = {node: will_of(will, node) for nodes in leaving.values() for node in nodes}
+    origin = _start(problem, start)
+    carrier = VectorEngine() if engine is None else engine
+    if pilot is None and any(w.needs_pilot for w in wills.values()):
+        pilot = calibrate(
+            problem,
+            network,
+            method=method,
+            rounds=max(leaving),
+            start=origin,
+            spread=any(w.needs_spread for w in wills.values()),
+        )
+    plan = Plan(
+        problem=problem,
+        graph=network,
+        schedule=leaving,
+        wills=wills,
+        rounds=int(rounds),
+        step=method.step,
+        start=origin,
+        pilot=pilot,
+        optimum=_optimum(problem, wills),
+    )
+    outcome = carrier.run(plan, progress)
+    return Run(
+        status=outcome.status,
+        trajectory=outcome.trajectory,
+        departures=outcome.departures,
+        survivors=outcome.survivors,
+        x=outcome.x,
+        inherited=outcome.inherited,
+        lost=outcome.lost,
+        steps=outcome.steps,
+        problem=problem,
+        graph=network,
+        pilot=pilot,
+        provenance={**_versions(), "engine": repr(carrier), "method": repr(method)},
+    )
+
+
+def calibrate(
+    problem: Problem,
+    graph: Graph | Any,  # noqa: ANN401 - a networkx graph or an edge list
+    *,
+    rounds: int,
+    method: GradientTracking = GradientTracking(),  # noqa: B008 - immutable
+    start: ArrayLike | None = None,
+    spread: bool = False,
+) -> Pilot:
+    """Run without departures and fit the certificate eps(t) = R0 (1 - theta)^(t/2) to it.
+
+    Args:
+        problem: the losses.
+        graph: who talks to whom.
+        rounds: how long to watch; at least as long as the last departure is late.
+        method: the iteration whose error is to be certified.
+        start: as in ``solve``.
+        spread: also measure the ball that holds every node's own minimiser (rem:hr).
+
+    Paper: Sec. 5.1 ("calibrated from a pilot run").
+    """
+    try:
+        optimum = problem.optimum()
+    except OptimumUnknown as error:
+        raise InvalidWill(
+            f"A pilot measures distances to the optimum, which is not known here: {error.what}",
+            remedy="Pass pilot=bequest.Pilot(...) with constants you trust, or use a will that "
+            "needs no pilot, such as Consensus.",
+        ) from error
+    run = solve(problem, graph, method=method, rounds=rounds, start=start)
+    run.raise_for_status()
+    radius, theta = bounds.fit(run.error)
+    distance = np.nan
+    if spread:
+        own = [problem.among([node]).minimiser(Legacy.zero(problem.dim)) for node in range(problem.n)]
+        distance = float(np.linalg.norm(np.array(own) - optimum, axis=1).max())
+    zeta = float(problem.heterogeneity().max())
+    return Pilot(radius=radius, theta=theta, zeta=zeta, spread=distance)
+
+
+def _optimum(problem: Problem, wills: Mapping[int, Will]) -> Vector | None:
+    """Return x*, or None if it cannot be computed and nobody needs it."""
+    try:
+        return problem.optimum()
+    except OptimumUnknown as error:
+        for node, will in wills.items():
+            if will.needs_oracle:
+                raise InvalidWill(
+                    f"The will of node {node} needs the optimum, which is not known: {error.what}",
+                    remedy='Use Adaptive(rule="certified") with a pilot, or Consensus.',
+                ) from error
+        return None
+
+
+def _start(problem: Problem, start: ArrayLike | None) -> Matrix:
+    origin = np.zeros(problem.dim) if start is None else np.asarray(start, dtype=float)
+    if origin.shape not in {(problem.dim,), (problem.n, problem.dim)}:
+        raise DimensionMismatch(
+            f"start has shape {origin.shape}.",
+            remedy=f"Use one point of length {problem.dim}, or one row per node.",
+        )
+    if not np.isfinite(origin).all():
+        raise NotFinite("start holds NaN or infinite entries.", remedy="Use finite numbers.")
+    return np.array(np.broadcast_to(origin, (problem.n, problem.dim)))
+
+
+@cache
+def _versions() -> dict[str, str]:
+    packages = ("bequest", "numpy", "scipy", "networkx")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}

@@ -1,0 +1,641 @@
+"""A slow, obvious, node-by-node reference of Legacy-GT (`alg:lgt`).
+
+Every quantity is kept per node in a plain dictionary and every sum is a plain loop, so that each
+line can be read beside the paper. It shares no code with the package: the fast engine is checked
+against it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[np.float64]
+Edge = tuple[int, int]
+Will = Mapping[str, Any]
+
+FLOOR = 2.220446049250313e-16
+
+
+# --- what goes in and what comes out ---------------------------------------------------------
+
+
+class Curvature(Protocol):
+    """The curvature range [a, b] of one objective (`as:fun`)."""
+
+    @property
+    def a(self) -> float: ...
+
+    @property
+    def b(self) -> float: ...
+
+
+class Objective(Protocol):
+    """One node's own function f_i."""
+
+    @property
+    def curvature(self) -> Curvature: ...
+
+    def value(self, x: Vector, /) -> float: ...
+
+    def gradient(self, x: Vector, /) -> Vector: ...
+
+
+@dataclass(frozen=True)
+class Quad:
+    """The quadratic 1/2 eta |x|^2 + p.x + c, and the original nodes remembered in it."""
+
+    eta: float
+    p: Vector
+    c: float
+    members: frozenset[int]
+
+
+@dataclass
+class Pilot:
+    """What a pilot run certifies: the error after t rounds, heterogeneity, spread of minimisers."""
+
+    radius: float
+    theta: float
+    zeta: float
+    spread: float = math.nan
+
+
+class Departure(TypedDict):
+    """The record of one departure."""
+
+    node: int
+    round: int
+    heir: int | None
+    choice: str
+    bounds: dict[str, float]
+    edges_added: list[Edge]
+    lost: list[int]
+
+
+@dataclass
+class ReferenceRun:
+    """The survivors' final state and the history of the run.
+
+    Rows of X and Z follow `survivors` (ascending). `inherited` holds only the survivors that
+    inherited something; edges are (smaller id, larger id).
+    """
+
+    survivors: list[int]
+    X: Vector
+    Z: Vector
+    error: Vector
+    gap: Vector
+    departures: list[Departure]
+    inherited: dict[int, Quad]
+    lost: set[int]
+    edges: set[Edge]
+
+
+@dataclass
+class Setting:
+    """What never changes during a run."""
+
+    objectives: Sequence[Objective]
+    step: float
+    optimum: Vector
+    pilot: Pilot | None
+
+
+@dataclass
+class State:
+    """What changes: the graph and, for each node alive, x, z, the local track u, and h - f."""
+
+    neighbours: dict[int, set[int]]
+    x: dict[int, Vector]
+    z: dict[int, Vector]
+    u: dict[int, Vector]
+    inherited: dict[int, Quad]
+
+
+@dataclass
+class Legacy:
+    """A leaver's own legacy: its anchor y and its quadratic (members {i})."""
+
+    anchor: Vector
+    quad: Quad
+
+
+# --- quadratics -------------------------------------------------------------------------------
+
+
+def quad_gradient(quad: Quad, x: Vector) -> Vector:
+    """The gradient of a quadratic at x."""
+    return quad.eta * x + quad.p
+
+
+def quad_sum(first: Quad | None, second: Quad | None) -> Quad | None:
+    """Add two quadratics; None is "nothing". Exact, hence lossless chains (`prop:compose`)."""
+    if first is None:
+        return second
+    if second is None:
+        return first
+    return Quad(
+        eta=first.eta + second.eta,
+        p=first.p + second.p,
+        c=first.c + second.c,
+        members=first.members | second.members,
+    )
+
+
+def quad_around(anchor: Vector, value: float, slope: Vector, eta: float, node: int) -> Quad:
+    """Write value + slope.(x - y) + eta/2 |x - y|^2 in canonical form (`eq:legacy`)."""
+    p = slope - eta * anchor
+    c = value - float(slope @ anchor) + 0.5 * eta * float(anchor @ anchor)
+    return Quad(eta=eta, p=p, c=c, members=frozenset({node}))
+
+
+# --- the graph --------------------------------------------------------------------------------
+
+
+def build_graph(n: int, edges: Iterable[Edge]) -> dict[int, set[int]]:
+    """Neighbour sets of nodes 0..n-1; the graph must be connected and without self-loops."""
+    neighbours: dict[int, set[int]] = {node: set() for node in range(n)}
+    for i, j in edges:
+        if i == j:
+            raise ValueError(f"self-loop at node {i}")
+        neighbours[i].add(j)
+        neighbours[j].add(i)
+    if len(component_of(neighbours, 0)) != n:
+        raise ValueError("the graph is not connected")
+    return neighbours
+
+
+def component_of(neighbours: dict[int, set[int]], node: int) -> set[int]:
+    """All nodes that can be reached from `node`."""
+    reached = {node}
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        for other in neighbours[current]:
+            if other not in reached:
+                reached.add(other)
+                waiting.append(other)
+    return reached
+
+
+def ordered(i: int, j: int) -> Edge:
+    """An edge with its smaller end first."""
+    return (min(i, j), max(i, j))
+
+
+def edge_set(neighbours: dict[int, set[int]]) -> set[Edge]:
+    """All edges of the graph."""
+    found: set[Edge] = set()
+    for node in neighbours:
+        for other in neighbours[node]:
+            found.add(ordered(node, other))
+    return found
+
+
+def metropolis(neighbours: dict[int, set[int]]) -> dict[int, dict[int, float]]:
+    """Weights w[j][l] = 1 / (1 + max(deg j, deg l)) on edges; w[j][j] is what is left of 1."""
+    weights: dict[int, dict[int, float]] = {}
+    for j in sorted(neighbours):
+        row: dict[int, float] = {}
+        rest = 1.0
+        for other in sorted(neighbours[j]):
+            larger = max(len(neighbours[j]), len(neighbours[other]))
+            row[other] = 1.0 / (1.0 + larger)
+            rest -= row[other]
+        row[j] = rest
+        weights[j] = row
+    return weights
+
+
+def choose_heir(state: State, node: int, leaving_now: set[int]) -> int:
+    """The neighbour with the fewest inherited nodes; lowest id on ties.
+
+    Neighbours that stay beyond this round come first; only when there is none may the heir be a
+    neighbour that is about to leave too.
+    """
+    staying = {j for j in state.neighbours[node] if j not in leaving_now}
+    candidates = staying or state.neighbours[node]
+    best = -1
+    fewest = -1
+    for j in sorted(candidates):
+        held = len(state.inherited[j].members) if j in state.inherited else 0
+        if best < 0 or held < fewest:
+            best = j
+            fewest = held
+    return best
+
+
+def remove_and_heal(neighbours: dict[int, set[int]], node: int, hub: int) -> list[Edge]:
+    """Take `node` out; if that cuts the graph, bridge from `hub`. Returns the new edges.
+
+    The hub is linked to the lowest-id former neighbour of `node` in every component that does
+    not contain the hub.
+    """
+    former = sorted(neighbours[node])
+    for j in former:
+        neighbours[j].remove(node)
+    del neighbours[node]
+    added: list[Edge] = []
+    for j in former:
+        # Ascending order: the first former neighbour met in a cut-off component is its lowest,
+        # and once it is linked its whole component is reached from the hub.
+        if j not in component_of(neighbours, hub):
+            neighbours[hub].add(j)
+            neighbours[j].add(hub)
+            added.append(ordered(hub, j))
+    return added
+
+
+# --- the round --------------------------------------------------------------------------------
+
+
+def working_gradient(setting: Setting, state: State, node: int, x: Vector) -> Vector:
+    """The gradient of h_i = f_i + what i inherited."""
+    gradient = setting.objectives[node].gradient(x)
+    if node in state.inherited:
+        gradient = gradient + quad_gradient(state.inherited[node], x)
+    return np.array(gradient, dtype=np.float64)
+
+
+def play_round(setting: Setting, state: State) -> None:
+    """One gradient-tracking round of every node alive (`alg:lgt`), then one local-track step."""
+    weights = metropolis(state.neighbours)
+    new_x: dict[int, Vector] = {}
+    new_z: dict[int, Vector] = {}
+    new_u: dict[int, Vector] = {}
+    for j in sorted(state.neighbours):
+        mixed_x = np.zeros_like(state.x[j])
+        mixed_z = np.zeros_like(state.z[j])
+        for other, weight in weights[j].items():
+            mixed_x = mixed_x + weight * (state.x[other] - setting.step * state.z[other])
+            mixed_z = mixed_z + weight * state.z[other]
+        after = working_gradient(setting, state, j, mixed_x)
+        before = working_gradient(setting, state, j, state.x[j])
+        new_x[j] = mixed_x
+        new_z[j] = mixed_z + after - before
+        new_u[j] = local_step(setting.objectives[j], state.u[j])
+    state.x = new_x
+    state.z = new_z
+    state.u = new_u
+
+
+def local_step(objective: Objective, u: Vector) -> Vector:
+    """One gradient step on f_i alone, of length 1/b_i; no step when b_i is zero."""
+    b = objective.curvature.b
+    if b == 0:
+        return u.copy()
+    return u - objective.gradient(u) / b
+
+
+# --- the choice of a legacy -------------------------------------------------------------------
+
+
+def norm(x: Vector) -> float:
+    """The Euclidean norm."""
+    return math.sqrt(float(x @ x))
+
+
+def need_pilot(setting: Setting) -> Pilot:
+    """The pilot, or an error when a will needs one and there is none."""
+    if setting.pilot is None:
+        raise ValueError("this will needs a pilot")
+    return setting.pilot
+
+
+def certified_error(pilot: Pilot, t: int) -> float:
+    """eps(t) = radius * (1 - theta)^(t/2), with the decay floored at machine precision."""
+    decay: float = (1.0 - pilot.theta) ** (t / 2)
+    return pilot.radius * max(decay, FLOOR)
+
+
+def gradient_legacy(setting: Setting, node: int, anchor: Vector) -> Legacy:
+    """f_i to first order at the anchor, with curvature (a_i + b_i)/2 (`eq:legacy`)."""
+    objective = setting.objectives[node]
+    eta = (objective.curvature.a + objective.curvature.b) / 2
+    value = objective.value(anchor)
+    slope = objective.gradient(anchor)
+    return Legacy(anchor, quad_around(anchor, value, slope, eta, node))
+
+
+def point_legacy(setting: Setting, node: int, x: Vector, t: int, cap: float | None) -> Legacy:
+    """The pure penalty eta/2 |x - x_i|^2 with the weight of `eq:etat`, capped at cap/step."""
+    slope = norm(setting.objectives[node].gradient(x))
+    eta = slope / certified_error(need_pilot(setting), t)
+    if cap is not None:
+        eta = min(eta, cap / setting.step)
+    return Legacy(x, quad_around(x, 0.0, np.zeros_like(x), eta, node))
+
+
+def oracle_bounds(setting: Setting, state: State, node: int) -> dict[str, float]:
+    """The three bounds of `eq:anchor` in the units of `cor:selective`, with true distances."""
+    objective = setting.objectives[node]
+    n = len(setting.objectives)
+    mu = min(f.curvature.a for f in setting.objectives)
+    omega = (objective.curvature.b - objective.curvature.a) / 2
+    remaining = len(state.neighbours) - 1
+    best = setting.optimum
+    return {
+        "consensus": 2 * omega * norm(state.x[node] - best) / (n * mu),
+        "local": 2 * omega * norm(state.u[node] - best) / (n * mu),
+        "none": norm(objective.gradient(best)) / (remaining * mu),
+    }
+
+
+def certified_bounds(
+    setting: Setting, state: State, node: int, t: int, drop: str
+) -> dict[str, float]:
+    """The three bounds of `eq:anchor` in the units of `cor:selective`, from the pilot."""
+    pilot = need_pilot(setting)
+    objective = setting.objectives[node]
+    n = len(setting.objectives)
+    mu = min(f.curvature.a for f in setting.objectives)
+    a = objective.curvature.a
+    b = objective.curvature.b
+    omega = (b - a) / 2
+    remaining = len(state.neighbours) - 1
+    eps = certified_error(pilot, t)
+    local = pilot.zeta / a + norm(objective.gradient(state.u[node])) / a
+    if drop == "heterogeneity":
+        none = (norm(objective.gradient(state.x[node])) + b * eps) / (remaining * mu)
+    elif drop == "sensitivity":
+        largest = max(f.curvature.b for f in setting.objectives)
+        none = sensitivity(largest / mu, pilot.spread, remaining)
+    else:
+        raise ValueError(f"unknown drop bound {drop!r}")
+    return {
+        "consensus": 2 * omega * eps / (n * mu),
+        "local": 2 * omega * local / (n * mu),
+        "none": none,
+    }
+
+
+def sensitivity(kappa: float, spread: float, m: int) -> float:
+    """How far dropping one function moves the minimiser when m others remain (`rem:hr`)."""
+    if math.isnan(spread):
+        raise ValueError("the sensitivity bound needs the pilot's spread")
+    return min(
+        2 * math.sqrt(kappa) * spread + 2 * spread / m,
+        kappa * math.sqrt(m + 1) * spread / m,
+        kappa * (2 + math.sqrt(kappa)) * spread / m,
+    )
+
+
+def adaptive_choice(
+    setting: Setting, state: State, node: int, t: int, will: Will
+) -> tuple[str, dict[str, float]]:
+    """Rule `eq:anchor`: the smallest bound wins; ties go to consensus, then local, then none.
+
+    Without strong convexity (mu = 0) the bounds do not exist and the answer is consensus.
+    """
+    if min(f.curvature.a for f in setting.objectives) == 0:
+        return "consensus", {}
+    if will["rule"] == "oracle":
+        bounds = oracle_bounds(setting, state, node)
+    elif will["rule"] == "certified":
+        bounds = certified_bounds(setting, state, node, t, will["drop"])
+    else:
+        raise ValueError(f"unknown rule {will['rule']!r}")
+    choice = "consensus"
+    if bounds["local"] < bounds[choice]:
+        choice = "local"
+    if bounds["none"] < bounds[choice]:
+        choice = "none"
+    return choice, bounds
+
+
+def decide(
+    setting: Setting, state: State, node: int, t: int, will: Will
+) -> tuple[str, dict[str, float]]:
+    """What the will says at the moment of leaving: the choice and the bounds behind it."""
+    kind = will["kind"]
+    if kind == "adaptive":
+        return adaptive_choice(setting, state, node, t, will)
+    fixed = {
+        "classic": "classic",
+        "forgetful": "none",
+        "consensus": "consensus",
+        "local-track": "local",
+        "point-only": "point",
+    }
+    if kind not in fixed:
+        raise ValueError(f"unknown will {kind!r}")
+    return fixed[kind], {}
+
+
+def own_legacy(
+    setting: Setting, state: State, node: int, t: int, will: Will, choice: str
+) -> Legacy | None:
+    """The leaver's own legacy under the choice made, or None."""
+    if choice == "consensus":
+        return gradient_legacy(setting, node, state.x[node])
+    if choice == "local":
+        return gradient_legacy(setting, node, state.u[node])
+    if choice == "point":
+        return point_legacy(setting, node, state.x[node], t, will["cap"])
+    return None
+
+
+# --- the hand-off -----------------------------------------------------------------------------
+
+
+def inherit(state: State, heir: int, bequest: Quad | None) -> None:
+    """Add a bequest (or nothing) to what the heir has inherited."""
+    total = quad_sum(state.inherited.get(heir), bequest)
+    if total is not None:
+        state.inherited[heir] = total
+
+
+def hand_off_exact(
+    setting: Setting, state: State, node: int, heir: int, legacy: Legacy | None
+) -> set[int]:
+    """Bequest plus surplus; keeps sum z = sum grad h for every anchor (`prop:invariant`).
+
+    Returns the members of inherited quadratics that were thrown away: none here.
+    """
+    surplus = state.z[node] - working_gradient(setting, state, node, state.x[node])
+    own = None if legacy is None else legacy.quad
+    bequest = quad_sum(own, state.inherited.get(node))
+    state.z[heir] = state.z[heir] + surplus
+    if bequest is not None:
+        state.z[heir] = state.z[heir] + quad_gradient(bequest, state.x[heir])
+    inherit(state, heir, bequest)
+    return set()
+
+
+def hand_off_printed(
+    setting: Setting, state: State, node: int, heir: int, legacy: Legacy | None
+) -> set[int]:
+    """The correction as printed in `alg:lgt`, for the ablation; exact only at y = x_i.
+
+    Without an own legacy everything the leaver had inherited is thrown away; returns whom that
+    concerns.
+    """
+    led = state.inherited.get(node)
+    if legacy is None:
+        surplus = state.z[node] - working_gradient(setting, state, node, state.x[node])
+        state.z[heir] = state.z[heir] + surplus
+        return set() if led is None else set(led.members)
+    eta = legacy.quad.eta + (0.0 if led is None else led.eta)
+    shift = eta * (state.x[heir] - legacy.anchor)
+    state.z[heir] = state.z[heir] + state.z[node] + shift
+    inherit(state, heir, quad_sum(legacy.quad, led))
+    return set()
+
+
+def hand_off(
+    setting: Setting, state: State, node: int, heir: int, legacy: Legacy | None, form: str
+) -> set[int]:
+    """Hand over in the form the will asks for; returns the members thrown away."""
+    if form == "exact":
+        return hand_off_exact(setting, state, node, heir, legacy)
+    if form == "printed":
+        return hand_off_printed(setting, state, node, heir, legacy)
+    raise ValueError(f"unknown hand-off {form!r}")
+
+
+def forget_node(state: State, node: int) -> None:
+    """Delete everything the leaver held."""
+    del state.x[node]
+    del state.z[node]
+    del state.u[node]
+    state.inherited.pop(node, None)
+
+
+def restart_trackers(setting: Setting, state: State) -> None:
+    """Every node alive sets z_j = grad h_j(x_j)."""
+    for j in sorted(state.neighbours):
+        state.z[j] = working_gradient(setting, state, j, state.x[j])
+
+
+def leave(
+    setting: Setting, state: State, node: int, t: int, will: Will, leaving_now: set[int]
+) -> Departure:
+    """One departure from beginning to end: decide, hand over, heal the graph, forget the node."""
+    if len(state.neighbours) == 1:
+        raise ValueError("the last remaining node cannot leave")
+    choice, bounds = decide(setting, state, node, t, will)
+    heir = choose_heir(state, node, leaving_now)
+    lost: set[int] = set()
+    if choice in ("none", "classic"):
+        lost.add(node)
+    if choice == "classic":
+        if node in state.inherited:
+            lost |= state.inherited[node].members
+    else:
+        legacy = own_legacy(setting, state, node, t, will, choice)
+        lost |= hand_off(setting, state, node, heir, legacy, will.get("handoff", "exact"))
+    edges_added = remove_and_heal(state.neighbours, node, heir)
+    forget_node(state, node)
+    if choice == "classic":
+        restart_trackers(setting, state)
+    return {
+        "node": node,
+        "round": t,
+        "heir": None if choice == "classic" else heir,
+        "choice": choice,
+        "bounds": bounds,
+        "edges_added": edges_added,
+        "lost": sorted(lost),
+    }
+
+
+# --- measuring and running --------------------------------------------------------------------
+
+
+def worst_error(setting: Setting, state: State) -> float:
+    """The largest distance of a node alive from the optimum."""
+    worst = 0.0
+    for j in sorted(state.neighbours):
+        distance = norm(state.x[j] - setting.optimum)
+        if math.isnan(distance):
+            return distance
+        worst = max(worst, distance)
+    return worst
+
+
+def invariant_gap(setting: Setting, state: State) -> float:
+    """|sum z - sum grad h| over the nodes alive; zero under `prop:invariant`."""
+    total = np.zeros_like(setting.optimum)
+    for j in sorted(state.neighbours):
+        total = total + state.z[j] - working_gradient(setting, state, j, state.x[j])
+    return norm(total)
+
+
+def starting_state(setting: Setting, edges: Iterable[Edge], start: Vector | None) -> State:
+    """x at the start (zero unless given; one row per node, or one row for all), z = grad f(x)."""
+    n = len(setting.objectives)
+    shape = (n, setting.optimum.size)
+    given = np.zeros(shape) if start is None else np.asarray(start, dtype=np.float64)
+    rows = np.broadcast_to(given, shape)
+    state = State(neighbours=build_graph(n, edges), x={}, z={}, u={}, inherited={})
+    for i in range(n):
+        state.x[i] = rows[i].copy()
+        state.u[i] = rows[i].copy()
+        state.z[i] = working_gradient(setting, state, i, state.x[i])
+    return state
+
+
+def schedule(n: int, departures: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
+    """Who leaves at the end of which round, ascending ids within a round."""
+    by_round: dict[int, list[int]] = {}
+    seen: set[int] = set()
+    for node, t in departures:
+        if t < 1:
+            raise ValueError(f"node {node} cannot leave before the end of round 1")
+        if node in seen or not 0 <= node < n:
+            raise ValueError(f"node {node} leaves twice or does not exist")
+        seen.add(node)
+        by_round.setdefault(t, []).append(node)
+    return {t: sorted(nodes) for t, nodes in by_round.items()}
+
+
+def run(
+    objectives: Sequence[Objective],
+    edges: Iterable[Edge],
+    departures: Iterable[tuple[int, int]],
+    wills: Mapping[int, Will],
+    rounds: int,
+    step: float,
+    optimum: Vector,
+    start: Vector | None = None,
+    pilot: Pilot | None = None,
+) -> ReferenceRun:
+    """Run `alg:lgt` for `rounds` rounds; a node leaving "at round t" leaves at the end of it.
+
+    error[t] and gap[t] are taken after round t and its departures; index 0 is the start. A
+    departure scheduled after the last round has not happened yet.
+    """
+    setting = Setting(objectives, step, np.asarray(optimum, dtype=np.float64), pilot)
+    state = starting_state(setting, edges, start)
+    leavers = schedule(len(objectives), departures)
+    error = [worst_error(setting, state)]
+    gap = [invariant_gap(setting, state)]
+    records: list[Departure] = []
+    lost: set[int] = set()
+    for t in range(1, rounds + 1):
+        play_round(setting, state)
+        leaving_now = leavers.get(t, [])
+        for node in leaving_now:
+            record = leave(setting, state, node, t, wills[node], set(leaving_now))
+            records.append(record)
+            lost |= set(record["lost"])
+        error.append(worst_error(setting, state))
+        gap.append(invariant_gap(setting, state))
+    survivors = sorted(state.neighbours)
+    return ReferenceRun(
+        survivors=survivors,
+        X=np.array([state.x[j] for j in survivors]),
+        Z=np.array([state.z[j] for j in survivors]),
+        error=np.array(error),
+        gap=np.array(gap),
+        departures=records,
+        inherited=dict(state.inherited),
+        lost=lost,
+        edges=edge_set(state.neighbours),
+    )
