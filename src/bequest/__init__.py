@@ -70,7 +70,7 @@ _ROOMS = {
 }
 
 __version__ = "0.1.0"
-__all__ = sorted([*_HOMES, *_ROOMS, "__version__"])  # noqa: PLE0605
+__all__ = sorted([*_HOMES, *_ROOMS, "__version__"])
 
 
 def __getattr__(name: str) -> object:

@@ -173,7 +173,9 @@ def calibrate(
     radius, theta = bounds.fit(run.error)
     distance = np.nan
     if spread:
-        own = [problem.among([node]).minimiser(Legacy.zero(problem.dim)) for node in range(problem.n)]
+        own = [
+            problem.among([node]).minimiser(Legacy.zero(problem.dim)) for node in range(problem.n)
+        ]
         distance = float(np.linalg.norm(np.array(own) - optimum, axis=1).max())
     zeta = float(problem.heterogeneity().max())
     return Pilot(radius=radius, theta=theta, zeta=zeta, spread=distance)

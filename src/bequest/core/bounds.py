@@ -47,7 +47,7 @@ class Pilot:
 
     def error(self, t: int) -> float:
         """Return eps(t), never below what float64 can resolve."""
-        return self.radius * max((1 - self.theta) ** (t / 2), _RESOLUTION)
+        return self.radius * max(float((1 - self.theta) ** (t / 2)), _RESOLUTION)
 
 
 def fit(errors: np.ndarray) -> tuple[float, float]:
@@ -93,6 +93,4 @@ def sensitivity_bias(*, kappa: float, radius: float, remaining: int) -> float:
     Paper: rem:hr, with explicit constants.
     """
     root, m = math.sqrt(kappa), remaining
-    return radius * min(
-        2 * root + 2 / m, kappa * math.sqrt(m + 1) / m, kappa * (2 + root) / m
-    )
+    return radius * min(2 * root + 2 / m, kappa * math.sqrt(m + 1) / m, kappa * (2 + root) / m)

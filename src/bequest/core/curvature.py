@@ -44,7 +44,7 @@ class Curvature:
 
     @property
     def spread(self) -> float:
-        """omega = (b - a)/2: how wrong the midpoint can be (as:fun)."""
+        """Omega = (b - a)/2: how wrong the midpoint can be (as:fun)."""
         return (self.b - self.a) / 2
 
     @property

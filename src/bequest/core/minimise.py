@@ -60,7 +60,7 @@ def newton(
     raise OptimumUnknown(
         "The minimiser was not found to 1e-12: the loss may have none "
         f"(stopped at |x| = {norm(x):.3g} with gradient norm {norm(slope):.3g}).",
-        remedy="Add regularisation (l2 > 0), or check that the loss is convex and its gradient exact.",
+        remedy="Add regularisation (l2 > 0), or check that loss is convex and gradient exact.",
     )
 
 
@@ -95,8 +95,7 @@ def pseudo_solve(hessian: Matrix, right: Vector) -> Vector:
     diagonal = np.diagonal(factor)
     if diagonal.min() ** 2 <= 1e-13 * diagonal.max() ** 2:
         return _spectral_solve(hessian, right)
-    solution: Vector = np.linalg.solve(hessian, right)
-    return solution
+    return np.asarray(np.linalg.solve(hessian, right), dtype=float)
 
 
 def _spectral_solve(hessian: Matrix, right: Vector) -> Vector:

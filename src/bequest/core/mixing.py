@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from bequest.core.parallel import WORTHWHILE, both
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -48,20 +50,32 @@ def metropolis(edges: Indices, nodes: int) -> csr_array:
     )
 
 
-def mixer(weights: csr_array) -> Callable[[Matrix, Matrix], None]:
-    """Return ``mix(source, target)``, which writes W @ source, in the form that is faster here."""
+def mixer(weights: csr_array) -> Callable[[Matrix, Matrix, Matrix, Matrix], None]:
+    """Return ``mix(one, mixed_one, other, mixed_other)``, which averages two arrays in place.
+
+    It writes W @ one into ``mixed_one`` and W @ other into ``mixed_other``, in the form that is
+    fastest at this size.
+    """
     nodes = weights.shape[0]
     # A dense product streams through memory; it wins on few nodes and on crowded graphs.
     if nodes <= DENSE_NODES or weights.nnz > nodes * nodes / 8:
         dense = np.ascontiguousarray(weights.toarray())
 
-        def mix_dense(source: Matrix, target: Matrix) -> None:
-            np.matmul(dense, source, out=target)
+        def mix_dense(one: Matrix, mixed_one: Matrix, other: Matrix, mixed_other: Matrix) -> None:
+            np.matmul(dense, one, out=mixed_one)
+            np.matmul(dense, other, out=mixed_other)
 
         return mix_dense
 
-    def mix_sparse(source: Matrix, target: Matrix) -> None:
+    def multiply(source: Matrix, target: Matrix) -> None:
         target[...] = weights @ source
+
+    def mix_sparse(one: Matrix, mixed_one: Matrix, other: Matrix, mixed_other: Matrix) -> None:
+        if weights.nnz * one.shape[1] < WORTHWHILE:
+            multiply(one, mixed_one)
+            multiply(other, mixed_other)
+        else:
+            both(lambda: multiply(one, mixed_one), lambda: multiply(other, mixed_other))
 
     return mix_sparse
 
@@ -105,8 +119,9 @@ def _lanczos_end(weights: csr_array, which: str) -> float:
     nodes = weights.shape[0]
 
     def off_consensus(vector: Vector) -> Vector:
-        product: Vector = weights @ vector
-        return product - vector.mean()  # W - 11'/n: takes the eigenvalue 1 out of the way
+        # W - 11'/n takes the eigenvalue 1 out of the way
+        product: Vector = weights @ vector - vector.mean()
+        return product
 
     operator = LinearOperator((nodes, nodes), matvec=off_consensus, dtype=np.float64)
     # Fixed, and aligned with no eigenvector of a symmetric graph; ARPACK's own start is random.

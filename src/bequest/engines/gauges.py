@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +46,7 @@ class Gauges:
         self._slope[rounds] = np.linalg.norm(slopes, axis=1)[:good]
         self._gap[rounds] = np.linalg.norm(ones @ Z - slopes, axis=1)[:good]
         if self._optimum is not None:
-            self._error[rounds] = _farthest(X, self._optimum)[:good]
+            self._error[rounds] = _farthest(X, self._optimum[None, None])[:good]
         if not np.isfinite(self._slope[rounds]).all():
             good = int(np.argmax(~np.isfinite(self._slope[rounds])))
             for gauge in (self._error, self._gap, self._slope, self._spread):
@@ -71,9 +72,13 @@ class Gauges:
 
 
 def _farthest(X: Tensor, centre: np.ndarray) -> Vector:
-    """Return, per slot, the largest distance of a node to the centre."""
-    offset = X - centre
+    """Return, per slot, the largest distance of a node to the centre of the slot."""
+    slots, nodes, dim = X.shape
+    # Broadcasting over short rows is slow: where their number allows, take several at a time.
+    several = math.gcd(nodes, 64)
+    wide = X.reshape(slots, nodes // several, several * dim)
+    offset = (wide - np.tile(centre, (1, 1, several))).reshape(X.shape)
     offset *= offset
-    squares = offset @ np.ones(X.shape[2])
+    squares = offset @ np.ones(dim)
     farthest: Vector = np.sqrt(squares.max(axis=1))
     return farthest

@@ -46,7 +46,9 @@ class Vector:
 class _Epoch:
     """A stretch of rounds with one membership: rows, weights, and what each row minimises."""
 
-    def __init__(self, plan: Plan, network: topology.Network, legacies: Mapping[int, Legacy]):
+    def __init__(
+        self, plan: Plan, network: topology.Network, legacies: Mapping[int, Legacy]
+    ) -> None:
         self.nodes, edges = epoch_edges(network)
         self.weights = mixing.metropolis(edges, self.nodes.size)
         self.mix = mixing.mixer(self.weights)
@@ -89,16 +91,12 @@ class _Execution:
 
     def run(self) -> Outcome:
         t, alive = 0, self._measure_now(0)
-        stops = [*self.plan.schedule, self.plan.rounds]
-        for stop in stops:
-            if alive and t < stop:
-                alive = self._advance(t, stop)
-            t = stop
+        for stop in sorted({*self.plan.schedule, self.plan.rounds}):
+            alive = alive and self._advance(t, stop)
             if alive and stop in self.plan.schedule:
                 self._membership_change(stop)
                 alive = self._measure_now(stop)
-            if not alive:
-                break
+            t = stop
         return self._outcome(alive)
 
     def _outcome(self, alive: bool) -> Outcome:  # noqa: FBT001
@@ -121,6 +119,8 @@ class _Execution:
 
     def _advance(self, t: int, stop: int) -> bool:
         """Run rounds t+1..stop; return whether the iterates stayed within bounds."""
+        if t == stop:
+            return True
         length = max(1, min(_WINDOW // self.X.size, _WINDOW_ROUNDS, stop - t))
         X, Z, G = np.empty((3, length + 1, *self.X.shape))
         X[0], Z[0], G[0] = self.X, self.Z, self.G
@@ -135,7 +135,10 @@ class _Execution:
             if escaped is not None:
                 self.X = X[escaped + 1].copy()
                 return False
-            X[0], Z[0], G[0] = X[count], Z[count], G[count]
+            if length == 1:
+                X, Z, G = X[::-1], Z[::-1], G[::-1]  # large arrays change places uncopied
+            else:
+                X[0], Z[0], G[0] = X[count], Z[count], G[count]
             t += count
             if self.progress is not None:
                 self.progress(t)
@@ -205,6 +208,7 @@ class _Execution:
             vectors=vectors,
             bytes=size,
             bounds=dict(bequest.bounds),
+            x=estate.x,
             legacy=bequest.legacy,
             anchor=bequest.anchor,
             passed_on=tuple(inherited.lineage),

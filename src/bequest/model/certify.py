@@ -1,1 +1,378 @@
-def certify(run): raise NotImplementedError
+"""Reading off a finished run what the theorems promise about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bequest.core import certificates as promise
+from bequest.core.arrays import norm
+from bequest.core.certificates import Bound, Certificate, Premise
+from bequest.core.legacy import Legacy
+
+if TYPE_CHECKING:
+    from bequest.core.arrays import Vector
+    from bequest.model.run import DepartureRecord, Run
+
+
+def certify(run: Run) -> Certificate:
+    """Return every bound of the theory, with its premises checked on this run."""
+    facts = _Facts(run)
+    bounds = [_tight(facts), _main(facts)]
+    if any(record.bounds for record in run.departures):
+        bounds.append(_selective(facts))
+    if any(record.choice == "point" for record in run.departures):
+        bounds += [_point_only(facts), _capped_point(facts)]
+    if run.problem.regime == "C" and facts.anchored:
+        bounds += _convex(facts)
+    if facts.anchored:
+        bounds.append(_floor(facts))
+    return Certificate(tuple(bounds))
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """The numbers that the bounds are made of."""
+
+    run: Run
+
+    @cached_property
+    def records(self) -> tuple[DepartureRecord, ...]:
+        return self.run.departures
+
+    @cached_property
+    def anchored(self) -> list[DepartureRecord]:
+        """The departures that left a gradient-anchored legacy, still remembered."""
+        gone = set(self.run.lost)
+        return [
+            record
+            for record in self.records
+            if record.choice in ("consensus", "local") and record.node not in gone
+        ]
+
+    @cached_property
+    def optimum(self) -> Vector:
+        """x*; in regime (C) the minimiser closest to the last anchor (prop:certC)."""
+        problem = self.run.problem
+        if problem.regime == "SC" or not self.anchored:
+            return problem.optimum()
+        last = self.anchored[-1].anchor
+        return problem.everybody.minimiser(Legacy.zero(problem.dim), start=last)
+
+    @cached_property
+    def scale(self) -> float:
+        return 1.0 + norm(self.optimum)
+
+    @cached_property
+    def pulls(self) -> dict[int, float]:
+        """zeta_i = |grad f_i(x*)| of every node that left."""
+        return {
+            record.node: norm(self.run.problem.objective(record.node).gradient(self.optimum))
+            for record in self.records
+        }
+
+    @cached_property
+    def bias(self) -> float:
+        """|limit - x*|."""
+        return norm(self.run.limit - self.optimum)
+
+    @cached_property
+    def strength(self) -> float:
+        """The certified curvature of what the survivors minimise."""
+        return self.survivors_strength + sum(q.eta for q in self.run.inherited.values())
+
+    @cached_property
+    def survivors_strength(self) -> float:
+        return float(self.run.problem.a[list(self.run.survivors)].sum())
+
+    @cached_property
+    def targets(self) -> list[Vector]:
+        """x*_0, x*_1, ...: the minimiser of the running objective after each departure."""
+        problem = self.run.problem
+        alive = set(range(problem.n))
+        memories: dict[int, Legacy] = {}
+        targets = [self.optimum]
+        for record in self.records:
+            alive.discard(record.node)
+            if record.legacy is not None:
+                memories[record.node] = record.legacy
+            for node in record.lost:
+                memories.pop(node, None)
+            memory = sum(memories.values(), Legacy.zero(problem.dim))
+            targets.append(problem.among(alive).minimiser(memory, start=targets[-1]))
+        return targets
+
+    @cached_property
+    def beta(self) -> float:
+        problem = self.run.problem
+        return (problem.kappa - 1) / (2 * problem.n)
+
+    def distance(self, record: DepartureRecord) -> float:
+        """|y - x*|."""
+        assert record.anchor is not None  # noqa: S101 - asked of anchored legacies only
+        return norm(record.anchor - self.optimum)
+
+    # --- premises ---------------------------------------------------------------------------
+
+    @property
+    def sound(self) -> tuple[Premise, ...]:
+        """What every theorem takes for granted."""
+        return (
+            Premise("the run stayed bounded", self.run.status != "diverged"),
+            Premise("every curvature is certified", self.run.problem.certified),
+        )
+
+    @property
+    def strongly_convex(self) -> Premise:
+        return Premise("every loss is strongly convex (SC)", self.run.problem.regime == "SC")
+
+    @property
+    def all_anchored(self) -> Premise:
+        return Premise(
+            "every leaver left a gradient-anchored legacy", len(self.anchored) == len(self.records)
+        )
+
+    @property
+    def small(self) -> Premise:
+        kbeta = len(self.records) * self.beta
+        return Premise(f"k beta = {kbeta:.3g} <= 1/2", kbeta <= 0.5)
+
+    @property
+    def one_at_a_time(self) -> Premise:
+        rounds = [record.round for record in self.records]
+        return Premise("one departure per round (as:net)", len(set(rounds)) == len(rounds))
+
+
+def _tight(facts: _Facts) -> Bound:
+    residuals = []
+    for record in facts.records:
+        zeta = facts.pulls[record.node]
+        if record.node in facts.run.lost:
+            residuals.append(zeta)
+        elif record.choice == "point":
+            assert record.legacy is not None  # noqa: S101 - point-only legacies are legacies
+            residuals.append(record.legacy.eta * facts.distance(record) + zeta)
+        else:
+            spread = facts.run.problem.objective(record.node).curvature.spread
+            residuals.append(spread * facts.distance(record))
+    return Bound(
+        "tight",
+        "the limit's distance to x*, sum of residuals over strength",
+        (*facts.sound, Premise("the surrogate is strongly convex", facts.strength > 0)),
+        promise.tight_bias(residuals=residuals, strength=facts.strength),
+        facts.bias,
+        scale=facts.scale,
+    )
+
+
+def _main(facts: _Facts) -> Bound:
+    premises = (
+        *facts.sound,
+        facts.strongly_convex,
+        facts.all_anchored,
+        facts.small,
+        facts.one_at_a_time,
+    )
+    rho = [
+        norm(record.anchor - target)
+        for record, target in zip(facts.records, facts.targets, strict=False)
+        if record.anchor is not None
+    ]
+    return Bound(
+        "thm:main",
+        "the limit's distance to x*, 2 beta sum rho",
+        premises,
+        promise.main_bias(beta=facts.beta, distances=rho) if facts.all_anchored.holds else np.inf,
+        facts.bias,
+        scale=facts.scale,
+    )
+
+
+def _selective(facts: _Facts) -> Bound:
+    compared = [record for record in facts.records if record.bounds]
+    pilot = facts.run.pilot
+    certified = pilot is None or all(
+        pilot.error(record.round) >= norm(record.x - target)
+        for record, target in zip(facts.records, facts.targets, strict=False)
+        if record.bounds
+    )
+    return Bound(
+        "cor:selective",
+        "the limit's distance to x*, each departure at its smallest bound",
+        (
+            *facts.sound,
+            facts.strongly_convex,
+            facts.small,
+            facts.one_at_a_time,
+            Premise("every leaver compared its branches", len(compared) == len(facts.records)),
+            Premise("the pilot's certificate covers every departure", certified),
+        ),
+        sum(min(record.bounds.values()) for record in compared),
+        facts.bias,
+        scale=facts.scale,
+    )
+
+
+def _point_only(facts: _Facts) -> Bound:
+    problem, pilot = facts.run.problem, facts.run.pilot
+    points = [record for record in facts.records if record.choice == "point"]
+    errors = [pilot.error(record.round) if pilot else np.inf for record in points]
+    pulls = [norm(problem.objective(r.node).gradient(r.x)) for r in points]
+    weights = [r.legacy.eta if r.legacy else 0.0 for r in points]
+    free = all(
+        w >= 0.999 * pull / e for w, pull, e in zip(weights, pulls, errors, strict=True) if e > 0
+    )
+    covered = all(e >= facts.distance(r) for r, e in zip(points, errors, strict=True))
+    return Bound(
+        "prop:pointonly",
+        "the limit's distance to x*, with the scheduled weights",
+        (
+            *facts.sound,
+            facts.strongly_convex,
+            _only_points(facts, points),
+            Premise("no weight is capped", free),
+            Premise(
+                "every weight is at least (n-1) mu",
+                all(w >= (problem.n - 1) * problem.mu for w in weights),
+            ),
+            Premise("the pilot's certificate covers every departure", covered),
+        ),
+        promise.point_only_bias(
+            errors=errors,
+            heterogeneity=[
+                pull + float(problem.b[r.node]) * e
+                for r, pull, e in zip(points, pulls, errors, strict=True)
+            ],
+            survivors=len(facts.run.survivors),
+            mu=problem.mu,
+            kbeta=len(points) * facts.beta,
+        )
+        if problem.mu > 0
+        else np.inf,
+        facts.bias,
+        scale=facts.scale,
+    )
+
+
+def _capped_point(facts: _Facts) -> Bound:
+    points = [record for record in facts.records if record.choice == "point"]
+    return Bound(
+        "prop:pointonly (capped)",
+        "the limit's distance to x*, whatever the weights",
+        (*facts.sound, facts.strongly_convex, _only_points(facts, points)),
+        promise.capped_point_bias(
+            weights=[r.legacy.eta if r.legacy else 0.0 for r in points],
+            distances=[facts.distance(r) for r in points],
+            heterogeneity=[facts.pulls[r.node] for r in points],
+            survivors_strength=facts.survivors_strength,
+        )
+        if facts.survivors_strength > 0
+        else np.inf,
+        facts.bias,
+        scale=facts.scale,
+    )
+
+
+def _only_points(facts: _Facts, points: list[DepartureRecord]) -> Premise:
+    return Premise("every legacy is point-only", len(points) == len(facts.records))
+
+
+def _convex(facts: _Facts) -> list[Bound]:
+    """Return thm:cvx and prop:certC."""
+    problem, run = facts.run.problem, facts.run
+    leavers = [record.node for record in facts.anchored]
+    premises = (
+        *facts.sound,
+        facts.all_anchored,
+        Premise("no leaver is strongly convex (C)", bool((problem.a[leavers] == 0).all())),
+        Premise("every anchor is an iterate", all(r.choice == "consensus" for r in facts.anchored)),
+        Premise("every loss is curved somewhere", float(problem.b.min()) > 0),
+    )
+    ratio = float(problem.b.max() / problem.b.min()) if problem.b.min() > 0 else np.inf
+    errors = [facts.distance(record) for record in facts.anchored]
+    best = problem.value(facts.optimum)
+    hessian = problem.among(run.survivors).total_hessian(run.limit)
+    memory = sum(q.eta for q in run.inherited.values())
+    measured = float(np.linalg.eigvalsh(hessian)[0]) + memory
+    bounds = [
+        Bound(
+            "thm:cvx (i)",
+            "strong convexity contributed by the legacies, at least k/2 min L",
+            premises,
+            len(leavers) / 2 * float(problem.b.min()),
+            measured,
+            relation=">=",
+            scale=1.0 + memory,
+        ),
+        Bound(
+            "thm:cvx (ii) distance",
+            "the limit's distance to the common minimiser",
+            premises,
+            promise.convex_distance(errors=errors, ratio=ratio),
+            facts.bias,
+            scale=facts.scale,
+        ),
+        Bound(
+            "thm:cvx (ii) value",
+            "F(limit) - F*, quadratic in the anchor errors",
+            premises,
+            promise.convex_value_gap(errors=errors, ratio=ratio, smoothness=problem.L),
+            problem.value(run.limit) - best,
+            scale=1.0 + abs(best),
+        ),
+    ]
+    return bounds + _growth(facts, premises, best)
+
+
+def _growth(facts: _Facts, premises: tuple[Premise, ...], best: float) -> list[Bound]:
+    """Return prop:certC (a) and (b), each at the departure where it is tightest."""
+    problem = facts.run.problem
+    growth = problem.quadratic_growth()
+    known = (*premises, Premise("F grows quadratically with a known modulus", growth > 0))
+    if growth == 0:
+        growth = np.nan
+    anchors = [record.anchor for record in facts.anchored if record.anchor is not None]
+    zero = Legacy.zero(problem.dim)
+    nearest = [problem.everybody.minimiser(zero, start=y) for y in anchors]
+    gamma = [
+        promise.growth_distance(value_gap=problem.value(y) - best, growth=growth) for y in anchors
+    ]
+    to_set = [norm(y - point) for y, point in zip(anchors, nearest, strict=True)]
+    common = [g + norm(y - anchors[-1]) for g, y in zip(gamma, anchors, strict=True)]
+    to_common = [norm(y - facts.optimum) for y in anchors]
+
+    def tightest(label: str, claim: str, promised: list[float], measured: list[float]) -> Bound:
+        slack = [p - m for p, m in zip(promised, measured, strict=True)]
+        m = int(np.argmin(slack))
+        return Bound(label, claim, known, promised[m], measured[m], scale=1e3 * facts.scale)
+
+    return [
+        tightest("prop:certC (a)", "an anchor's distance to the minimisers", gamma, to_set),
+        tightest(
+            "prop:certC (b)", "an anchor's distance to the common minimiser", common, to_common
+        ),
+    ]
+
+
+def _floor(facts: _Facts) -> Bound:
+    """Return thm:lower, at the departure where it is highest."""
+    problem, floors = facts.run.problem, []
+    for record in facts.anchored:
+        assert record.legacy is not None  # noqa: S101 - anchored legacies are legacies
+        a, b = float(problem.a[record.node]), float(problem.b[record.node])
+        rest = facts.strength - record.legacy.eta
+        floors.append(
+            promise.first_order_floor(a=a, b=b, distance=facts.distance(record), rest=rest)
+        )
+    return Bound(
+        "thm:lower",
+        "what this run promises, against what no memory of one gradient can beat",
+        (*facts.sound, Premise("the surrogate is strongly convex", facts.strength > 0)),
+        max(floors),
+        _tight(facts).promised,
+        relation=">=",
+        scale=facts.scale,
+    )

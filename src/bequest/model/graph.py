@@ -104,9 +104,7 @@ def _from_networkx(graph: Any, n: int | None) -> tuple[list[tuple[int, int]], in
             remedy="Relabel them with networkx.convert_node_labels_to_integers(graph).",
         )
     if graph.is_directed():
-        raise InvalidGraph(
-            "The networkx graph is directed.", remedy="Pass graph.to_undirected()."
-        )
+        raise InvalidGraph("The networkx graph is directed.", remedy="Pass graph.to_undirected().")
     if n is not None and n != len(names):
         raise InvalidGraph(
             f"The networkx graph has {len(names)} nodes, not {n}.",

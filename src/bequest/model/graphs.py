@@ -65,14 +65,14 @@ def star(n: int) -> Graph:
 
 def erdos_renyi(n: int, probability: float, seed: int) -> Graph:
     """Return a random network with that probability per edge, drawn until it is connected."""
-    import networkx
+    import networkx as nx
 
     if not 0 <= probability <= 1:
         raise InvalidGraph(f"probability={probability}.", remedy="Use a number in [0, 1].")
     rng = np.random.default_rng(seed)
     for _ in range(_TRIES):
-        graph = networkx.fast_gnp_random_graph(_positive(n), probability, seed=rng)
-        if networkx.is_connected(graph):
+        graph = nx.fast_gnp_random_graph(_positive(n), probability, seed=rng)
+        if nx.is_connected(graph):
             return Graph(graph)
     raise InvalidGraph(
         f"None of {_TRIES} random graphs with n={n}, probability={probability} was connected.",
@@ -82,7 +82,7 @@ def erdos_renyi(n: int, probability: float, seed: int) -> Graph:
 
 def random_regular(n: int, degree: int, seed: int) -> Graph:
     """Return a random network in which everybody has ``degree`` neighbours."""
-    import networkx
+    import networkx as nx
 
     if not 0 < degree < n or n * degree % 2 or degree == 1 < n - 1:
         raise InvalidGraph(
@@ -91,8 +91,8 @@ def random_regular(n: int, degree: int, seed: int) -> Graph:
         )
     rng = np.random.default_rng(seed)
     for _ in range(_TRIES):
-        graph = networkx.random_regular_graph(degree, n, seed=rng)
-        if networkx.is_connected(graph):
+        graph = nx.random_regular_graph(degree, n, seed=rng)
+        if nx.is_connected(graph):
             return Graph(graph)
     raise InvalidGraph(  # pragma: no cover - of degree >= 3 almost all are connected
         f"None of {_TRIES} random {degree}-regular graphs was connected.",

@@ -47,13 +47,13 @@ class Problem:
             if not isinstance(member, Objective):
                 raise InvalidObjective(
                     f"Objective {node} is a {type(member).__name__}.",
-                    remedy="Pass Quadratic, Logistic, Softmax, ..., or wrap a callable in Function.",
+                    remedy="Pass Quadratic, Logistic, ..., or wrap a callable in Function.",
                 )
         dims = {member.dim for member in members}
         if len(dims) > 1:
             odd = next(i for i, m in enumerate(members) if m.dim != members[0].dim)
             raise DimensionMismatch(
-                f"Objective 0 has dim {members[0].dim}, objective {odd} has dim {members[odd].dim}.",
+                f"Objective 0 has dim {members[0].dim}, objective {odd} dim {members[odd].dim}.",
                 remedy="All nodes must optimise over the same unknowns.",
             )
         families: dict[object, list[int]] = {}
@@ -92,12 +92,12 @@ class Problem:
 
     @property
     def mu(self) -> float:
-        """min a_i: the strong convexity every node has; 0 in the convex regime (C)."""
+        """Min a_i: the strong convexity every node has; 0 in the convex regime (C)."""
         return float(self.a.min())
 
     @property
     def L(self) -> float:  # noqa: N802 - the paper's letter
-        """max b_i: the smoothness every node has."""
+        """Max b_i: the smoothness every node has."""
         return float(self.b.max())
 
     @property
@@ -167,17 +167,33 @@ class Problem:
     def _optimum(self) -> Vector:
         return frozen(self.everybody.minimiser(Legacy.zero(self.dim)))
 
+    def quadratic_growth(self) -> float:
+        """Return nu with F(x) - F* >= nu/2 dist(x, X*)^2, or 0 where none is known.
+
+        The sum of the a_i in regime (SC); in regime (C) the smallest eigenvalue above zero where
+        the Hessian is constant.
+
+        Paper: prop:certC.
+        """
+        if float(self.a.sum()) > 0:
+            return float(self.a.sum())
+        if not all(stack.constant_hessian for _, stack in self._groups):
+            return 0.0
+        eigenvalues = np.linalg.eigvalsh(self.everybody.total_hessian(np.zeros(self.dim)))
+        positive = eigenvalues[eigenvalues > eigenvalues[-1] * self.dim * 1e-14]
+        return float(positive[0]) if positive.size else 0.0
+
     def heterogeneity(self) -> Vector:
         """Return |grad f_i(x*)| per node: how hard each one pulls away from the optimum.
 
         Paper: zeta_i of as:fun.
         """
         pulls = self.everybody.gradients(self._everywhere(self.optimum()))
-        return np.linalg.norm(pulls, axis=1)
+        return np.asarray(np.linalg.norm(pulls, axis=1), dtype=float)
 
 
 class Ensemble:
-    """Some nodes' losses, evaluated together; row j of every argument belongs to the j-th of them."""
+    """Some nodes' losses, evaluated together; row j of every argument belongs to the j-th one."""
 
     def __init__(self, dim: int, groups: list[tuple[Indices, Stack]]) -> None:
         self.dim = dim
@@ -213,9 +229,7 @@ class Ensemble:
         """Return the Hessian-vector products H_j(x_j) v_j."""
         out = np.empty((self.size, self.dim))
         for rows, stack in self._groups:
-            out[rows] = stack.products(
-                np.ascontiguousarray(X[rows]), np.ascontiguousarray(V[rows])
-            )
+            out[rows] = stack.products(np.ascontiguousarray(X[rows]), np.ascontiguousarray(V[rows]))
         return out
 
     def total_hessian(self, x: Vector) -> Matrix:
@@ -224,7 +238,7 @@ class Ensemble:
         return total
 
     def smallest_mean_curvature(self, x: Vector) -> float:
-        """Return the smallest eigenvalue of the mean Hessian at x; 0 where it is too large to form."""
+        """Return the smallest eigenvalue of the mean Hessian at x; 0 if it is too large to form."""
         if self.dim > _DENSE_DIM:
             return 0.0
         return max(float(np.linalg.eigvalsh(self.total_hessian(x))[0]) / self.size, 0.0)

@@ -40,9 +40,9 @@ def quadratics(
         seed: of everything random here.
         basis: eigenvectors of the A_i. ``"random"``: drawn anew per node, so that the sum is
             well conditioned even where its parts are not (Sec. 5.1). ``"shared"``: the same for
-            all, so that the sum is as ill-conditioned as its parts (tab:stress). ``"tilted"``: shared,
-            then turned a little per node by expm(0.15 (G - G')/sqrt(2 dim)), and every eigenvalue
-            times exp(0.3 N(0, 1)), which may leave [mu, L].
+            all, so that the sum is as ill-conditioned as its parts (tab:stress). ``"tilted"``:
+            shared, then turned a little per node by expm(0.15 (G - G')/sqrt(2 dim)), and every
+            eigenvalue times exp(0.3 N(0, 1)), which may leave [mu, L].
         spectrum: eigenvalues of the A_i: ``"uniform"`` in [mu, L] per node (the default for the
             random basis), ``"linear"`` spacing from mu to L in every node (the default for the
             others), ``"log"`` spacing, or one array of dim positive numbers for all nodes.
@@ -53,7 +53,9 @@ def quadratics(
     ('SC', True)
     """
     if n < 1 or dim < 1:
-        raise InvalidObjective(f"n={n}, dim={dim}.", remedy="Use at least one node and one unknown.")
+        raise InvalidObjective(
+            f"n={n}, dim={dim}.", remedy="Use at least one node and one unknown."
+        )
     if not 0 <= mu <= L or not np.isfinite(L):
         raise InvalidObjective(f"mu={mu}, L={L}.", remedy="Use 0 <= mu <= L, both finite.")
     rng = np.random.default_rng(seed)
@@ -71,9 +73,7 @@ def quadratics(
         from scipy.linalg import expm
 
         G = rng.standard_normal((n, dim, dim))
-        Q = _random_bases(1, dim, rng) @ expm(
-            0.15 * (G - G.transpose(0, 2, 1)) / np.sqrt(2 * dim)
-        )
+        Q = _random_bases(1, dim, rng) @ expm(0.15 * (G - G.transpose(0, 2, 1)) / np.sqrt(2 * dim))
         eigenvalues = eigenvalues * np.exp(0.3 * rng.standard_normal((n, dim)))
     else:
         raise InvalidObjective(

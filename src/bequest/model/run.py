@@ -68,6 +68,7 @@ class DepartureRecord:
         vectors: how many vectors the farewell carried.
         bytes: its payload in bytes.
         bounds: what each branch was expected to cost, where the will compared them.
+        x: its iterate when it left.
         legacy: the memory of the node's own loss, if any.
         anchor: where that memory is exact, if there is one.
         passed_on: the original nodes in the inherited quadratic it handed over.
@@ -84,7 +85,8 @@ class DepartureRecord:
     heir: int | None
     vectors: int
     bytes: int
-    bounds: Mapping[str, float]
+    bounds: Mapping[Choice, float]
+    x: Vector
     legacy: Legacy | None
     anchor: Vector | None
     passed_on: tuple[int, ...]

@@ -31,8 +31,8 @@ Handoff: TypeAlias = Literal["exact", "printed"]
 class Setting:
     """What everybody in a run knows.
 
-    ``pilot`` is there if some will asked for it. ``optimum`` is the oracle: known in studies, never in the
-    field, and given only to wills that say they need it.
+    ``pilot`` is there if some will asked for it. ``optimum`` is the oracle: known in studies,
+    never in the field, and given only to wills that say they need it.
     """
 
     n: int
@@ -99,7 +99,7 @@ class Bequest:
     why: str
     legacy: Legacy | None = None
     anchor: Vector | None = None
-    bounds: Mapping[str, float] = field(default_factory=dict)
+    bounds: Mapping[Choice, float] = field(default_factory=dict)
     handoff: Handoff | Literal["restart"] = "exact"
 
 
@@ -212,7 +212,7 @@ class PointOnly(Will):
         if self.cap is not None and not (math.isfinite(self.cap) and self.cap > 0):
             raise InvalidWill(
                 f"PointOnly(cap={self.cap}).",
-                remedy="Use a positive number (the weight is at most cap/step), or None for no cap.",
+                remedy="Use a positive number (weights are at most cap/step), or None for no cap.",
             )
 
     @property
@@ -350,7 +350,7 @@ def _anchored(
     choice: Choice,
     why: str,
     handoff: Handoff,
-    costs: Mapping[str, float] | None = None,
+    costs: Mapping[Choice, float] | None = None,
 ) -> Bequest:
     anchor = estate.local_track if choice == "local" else estate.x
     return Bequest(choice, why, estate.anchored_at(anchor), anchor, costs or {}, handoff)

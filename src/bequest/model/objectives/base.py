@@ -31,6 +31,11 @@ class Stack(ABC):
     def shape(self) -> tuple[int, int]:
         """(members, dim)."""
 
+    @property
+    def constant_hessian(self) -> bool:
+        """Whether every member is a quadratic."""
+        return False
+
     @abstractmethod
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
@@ -108,7 +113,7 @@ class Objective(ABC):
         """Return grad f(x)."""
         out = np.empty((1, self.dim))
         self._alone.gradients(self._row(x), out)
-        return out[0]
+        return out.reshape(self.dim)
 
     def hvp(self, x: ArrayLike, v: ArrayLike) -> Vector:
         """Return the Hessian-vector product H(x) v."""

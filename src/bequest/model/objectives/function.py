@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bequest.core.curvature import Curvature
-from bequest.errors import DimensionMismatch, GradientMismatch, InvalidObjective, NotConvex, NotFinite
+from bequest.errors import (
+    DimensionMismatch,
+    GradientMismatch,
+    InvalidObjective,
+    NotConvex,
+    NotFinite,
+)
 from bequest.model.objectives.base import Objective, Stack
 
 if TYPE_CHECKING:
@@ -107,7 +113,9 @@ class Function(Objective):
         if size == 0:
             return np.zeros(self._dim)
         h = _STEP * (1 + float(np.linalg.norm(x))) / size
-        return (self.evaluate(x + h * v)[1] - self.evaluate(x - h * v)[1]) / (2 * h)
+        ahead, behind = self.evaluate(x + h * v)[1], self.evaluate(x - h * v)[1]
+        product: Vector = (ahead - behind) / (2 * h)
+        return product
 
     def _check(self, points: Matrix, seed: int) -> None:
         """Compare gradient with value, and hvp with gradient, along random directions."""
@@ -123,14 +131,20 @@ class Function(Objective):
             h = _STEP * (1 + float(np.linalg.norm(x)))
             ahead, behind = self.evaluate(x + h * v), self.evaluate(x - h * v)
             _agree(
-                "gradient", "value", float(gradient @ v), (ahead[0] - behind[0]) / (2 * h),
+                "gradient",
+                "value",
+                float(gradient @ v),
+                (ahead[0] - behind[0]) / (2 * h),
                 scale=float(np.linalg.norm(gradient)) + abs(value),
             )
             if self._hvp is not None:
                 product = self.product(x, v)
                 difference = (ahead[1] - behind[1]) / (2 * h)
                 _agree(
-                    "hvp", "gradient", float(product @ v), float(difference @ v),
+                    "hvp",
+                    "gradient",
+                    float(product @ v),
+                    float(difference @ v),
                     scale=float(np.linalg.norm(difference)) + float(np.linalg.norm(gradient)),
                 )
 
@@ -164,7 +178,8 @@ class FunctionStack(Stack):
 
     def total_hessian(self, x: Vector) -> Matrix:
         """Return the sum of the members' Hessians, a product per coordinate."""
-        return np.sum([_dense_hessian(f, x) for f in self.members], axis=0)
+        total: Matrix = np.sum([_dense_hessian(f, x) for f in self.members], axis=0)
+        return total
 
     def curvatures(self) -> tuple[Vector, Vector]:
         """Return the bounds, given or estimated, of every member."""
@@ -218,7 +233,7 @@ def _hessian_ends(function: Function, x: Vector) -> tuple[float, float]:
 
 
 def _dense_hessian(function: Function, x: Vector) -> Matrix:
-    columns = np.array([function.product(x, e) for e in np.eye(function.dim)])
+    columns: Matrix = np.array([function.product(x, e) for e in np.eye(function.dim)])
     return (columns + columns.T) / 2
 
 

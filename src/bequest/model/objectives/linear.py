@@ -37,7 +37,7 @@ class LinearModel(SampleLoss):
     @property
     def dim(self) -> int:
         """Number of features."""
-        return self.X.shape[1]
+        return int(self.X.shape[1])
 
     def _certify(self) -> Curvature:
         least, most = gram_ends(self.X)
@@ -45,7 +45,7 @@ class LinearModel(SampleLoss):
 
     @property
     def family(self) -> Hashable:
-        """Same loss, same dimension, and sample counts within a factor of two (padding is waste)."""
+        """Same loss, same dimension, and sample counts within a factor of two."""
         return (type(self), self.dim, self._parameters(), self.size_class)
 
     def _parameters(self) -> tuple[float, ...]:
@@ -56,15 +56,15 @@ class LinearModel(SampleLoss):
         return LinearStack(members)
 
     @abstractmethod
-    def losses(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def losses(self, prediction: Matrix, y: Matrix) -> Matrix:
         """Return the loss of every prediction."""
 
     @abstractmethod
-    def slopes(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def slopes(self, prediction: Matrix, y: Matrix) -> Matrix:
         """Return its derivative."""
 
     @abstractmethod
-    def bends(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def bends(self, prediction: Matrix, y: Matrix) -> Matrix:
         """Return its second derivative."""
 
 
@@ -76,16 +76,24 @@ class LinearStack(SampleStack):
         loss: LinearModel = self.members[0]
         return loss
 
+    @property
+    def constant_hessian(self) -> bool:
+        """Only least squares bends the same everywhere."""
+        return isinstance(self._loss, LeastSquares)
+
     def _predict(self, X: Matrix) -> Matrix:
-        return np.matvec(self.X, X)
+        predictions: Matrix = np.matvec(self.X, X)
+        return predictions
 
     def _pull_back(self, samples: Matrix) -> Matrix:
-        return np.vecmat(samples * self.weight, self.X)
+        combined: Matrix = np.vecmat(samples * self.weight, self.X)
+        return combined
 
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
-        losses = (self._loss.losses(self._predict(X), self.y) * self.weight).sum(axis=1)
-        return losses + self.l2[:, 0] / 2 * np.vecdot(X, X)
+        losses = self._loss.losses(self._predict(X), self.y) * self.weight
+        values: Vector = losses.sum(axis=1) + self.l2[:, 0] / 2 * np.vecdot(X, X)
+        return values
 
     def gradients(self, X: Matrix, out: Matrix) -> None:
         """Write grad f_i(x_i) into ``out``."""
@@ -128,15 +136,15 @@ class Logistic(LinearModel):
         signs.setflags(write=False)
         self.y = signs
 
-    def losses(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def losses(self, prediction: Matrix, y: Matrix) -> Matrix:
         """Return log(1 + exp(-y t)), without overflow."""
         return np.logaddexp(0.0, -y * prediction)
 
-    def slopes(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def slopes(self, prediction: Matrix, y: Matrix) -> Matrix:
         """Return -y / (1 + exp(y t))."""
         return -y * _sigmoid(-y * prediction)
 
-    def bends(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def bends(self, prediction: Matrix, y: Matrix) -> Matrix:
         """Return s (1 - s), s the probability of the label."""
         share = _sigmoid(y * prediction)
         return share * (1.0 - share)
@@ -151,15 +159,15 @@ class LeastSquares(LinearModel):
 
     lowest = 1.0
 
-    def losses(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def losses(self, prediction: Matrix, y: Matrix) -> Matrix:
         """Return half the squared residual."""
         return (prediction - y) ** 2 / 2
 
-    def slopes(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def slopes(self, prediction: Matrix, y: Matrix) -> Matrix:
         """Return the residual."""
         return prediction - y
 
-    def bends(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:  # noqa: ARG002
+    def bends(self, prediction: Matrix, y: Matrix) -> Matrix:  # noqa: ARG002
         """Return one."""
         return np.ones_like(prediction)
 
@@ -180,21 +188,21 @@ class Huber(LinearModel):
     def _parameters(self) -> tuple[float, ...]:
         return (self.delta,)
 
-    def losses(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def losses(self, prediction: Matrix, y: Matrix) -> Matrix:
         """Return huber(r)."""
         inner = np.clip(prediction - y, -self.delta, self.delta)
         return inner * (prediction - y - inner / 2)
 
-    def slopes(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def slopes(self, prediction: Matrix, y: Matrix) -> Matrix:
         """Return the residual, clipped to [-delta, delta]."""
         return np.clip(prediction - y, -self.delta, self.delta)
 
-    def bends(self, prediction: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def bends(self, prediction: Matrix, y: Matrix) -> Matrix:
         """Return one inside, zero outside."""
         return (np.abs(prediction - y) <= self.delta).astype(float)
 
 
-def _sigmoid(t: np.ndarray) -> np.ndarray:
+def _sigmoid(t: Matrix) -> Matrix:
     # exp of a non-positive number only: no overflow on either side
     small = np.exp(-np.abs(t))
     return np.where(t >= 0, 1.0, small) / (1.0 + small)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bequest.core.curvature import Curvature
+from bequest.core.parallel import WORTHWHILE, both
 from bequest.errors import DimensionMismatch, NotConvex, NotSymmetric
 from bequest.model.objectives.base import Objective, Stack, checked
 
@@ -84,25 +85,46 @@ class QuadraticStack(Stack):
         """(members, dim)."""
         return self.c.shape[0], self.c.shape[1]
 
+    @property
+    def constant_hessian(self) -> bool:
+        """They are quadratics."""
+        return True
+
     @cached_property
-    def _blocks(self) -> Any:  # noqa: ANN401 - scipy's sparse arrays are untyped
+    def _blocks(self) -> list[tuple[slice, Any]]:
+        """The members' matrices on the diagonal of one or two sparse matrices, with their rows."""
         from scipy.sparse import bsr_array
 
         n, d = self.shape
         if n < _BLOCK_NODES or d >= _BLOCK_DIM:
-            return None
-        return bsr_array((self.A, np.arange(n), np.arange(n + 1)), shape=(n * d, n * d))
+            return []
+        halves = [slice(0, n)] if self.A.size < WORTHWHILE else [slice(0, n // 2), slice(n // 2, n)]
+        blocks = []
+        for rows in halves:
+            size = rows.stop - rows.start
+            diagonal = (self.A[rows], np.arange(size), np.arange(size + 1))
+            blocks.append((rows, bsr_array(diagonal, shape=(size * d, size * d))))
+        return blocks
 
     def _multiply(self, X: Matrix, out: Matrix) -> None:
-        if self._blocks is None:
+        if not self._blocks:
             np.matvec(self.A, X, out=out)
+            return
+
+        def multiply(rows: slice, matrix: Any) -> None:  # noqa: ANN401 - scipy is untyped
+            out[rows] = (matrix @ X[rows].reshape(-1)).reshape(-1, X.shape[1])
+
+        if len(self._blocks) == 1:
+            multiply(*self._blocks[0])
         else:
-            out.reshape(-1)[...] = self._blocks @ X.reshape(-1)
+            first, second = self._blocks
+            both(lambda: multiply(*first), lambda: multiply(*second))
 
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
         offset = X - self.c
-        return np.einsum("ni,nij,nj->n", offset, self.A, offset) / 2
+        values: Vector = np.einsum("ni,nij,nj->n", offset, self.A, offset) / 2
+        return values
 
     def gradients(self, X: Matrix, out: Matrix) -> None:
         """Write A_i x_i - A_i c_i into ``out``."""
@@ -139,7 +161,7 @@ class QuadraticStack(Stack):
 
 def _spectrum_ends(A: Tensor) -> tuple[Vector, Vector]:
     """Return the extreme eigenvalues; tiny negative ones of a singular A are rounding, so 0."""
-    eigenvalues = np.linalg.eigvalsh(A)
+    eigenvalues: Matrix = np.asarray(np.linalg.eigvalsh(A), dtype=float)
     a, b = eigenvalues[:, 0].copy(), eigenvalues[:, -1]
     noise = A.shape[-1] * 1e-14 * np.abs(eigenvalues).max(axis=1)
     a[np.abs(a) <= noise] = 0.0

@@ -42,7 +42,7 @@ class Softmax(SampleLoss):
     @property
     def dim(self) -> int:
         """Number of classes times number of features."""
-        return self.classes * self.X.shape[1]
+        return self.classes * int(self.X.shape[1])
 
     def _certify(self) -> Curvature:
         # The Hessian of log-sum-exp, diag(p) - pp', has no eigenvalue above 1/2.

@@ -1,0 +1,202 @@
+"""How much a round costs, as ratios taken within one run of this script.
+
+``python benchmarks/rounds.py`` prints one row per claim, the measured ratio beside its target; it
+exits with 1 if a target is missed. Every ratio is taken over alternating repetitions of both sides,
+so that whatever else the machine is doing hits both alike; the median and the worst are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+import tracemalloc
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import bequest as bq
+from bequest.core import mixing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass
+class Row:
+    claim: str
+    median: float
+    worst: float
+    target: str
+    met: bool
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def ratios(one: Callable[[], object], other: Callable[[], object], repeats: int) -> np.ndarray:
+    """time(one)/time(other), each pair measured back to back."""
+    one(), other()
+    return np.array([seconds(one) / seconds(other) for _ in range(repeats)])
+
+
+def at_most(claim: str, measured: np.ndarray, target: float) -> Row:
+    median = float(np.median(measured))
+    return Row(claim, median, float(measured.max()), f"<= {target:g}", median <= target)
+
+
+def at_least(claim: str, measured: np.ndarray, target: float) -> Row:
+    median = float(np.median(measured))
+    return Row(claim, median, float(measured.min()), f">= {target:g}", median >= target)
+
+
+def problem_of(n: int, dim: int) -> tuple[bq.Problem, np.ndarray, np.ndarray]:
+    problem = bq.problems.quadratics(n=n, dim=dim, mu=1.0, L=10.0, seed=1)
+    stack = problem._groups[0][1]
+    return problem, stack.A, stack.c
+
+
+def engine_rounds(problem: bq.Problem, graph: bq.Graph, rounds: int) -> Callable[[], object]:
+    """The library, with all metrics of every round, less its set-up (measured with no rounds)."""
+    method = bq.GradientTracking(step=0.02)
+    problem.optimum()
+    return lambda: bq.solve(problem, graph, method=method, rounds=rounds)
+
+
+def per_round(problem: bq.Problem, graph: bq.Graph, rounds: int) -> float:
+    run, setup = engine_rounds(problem, graph, rounds), engine_rounds(problem, graph, 0)
+    return (seconds(run) - seconds(setup)) / rounds
+
+
+def barest_loop(A: np.ndarray, c: np.ndarray, W: np.ndarray, rounds: int) -> np.ndarray:
+    """Gradient tracking as one would first write it down in NumPy: no metrics, no membership."""
+    X = np.zeros_like(c)
+    G = np.einsum("nij,nj->ni", A, X - c)
+    Z = G.copy()
+    for _ in range(rounds):
+        X = W @ (X - 0.02 * Z)
+        G_next = np.einsum("nij,nj->ni", A, X - c)
+        Z = W @ Z + G_next - G
+        G = G_next
+    return X
+
+
+def small_network() -> Row:
+    problem, A, c = problem_of(20, 10)
+    graph = bq.graphs.ring_with_chords(20, chords=15, seed=1)
+    W = graph.weights().toarray()
+    measured = ratios(
+        engine_rounds(problem, graph, 5000), lambda: barest_loop(A, c, W, 5000), repeats=15
+    )
+    return at_most("n=20, d=10, all metrics: time / barest NumPy loop", measured, 1.5)
+
+
+def sparse_against_dense() -> Row:
+    problem, A, c = problem_of(2000, 10)
+    graph = bq.graphs.random_regular(2000, 4, seed=1)
+    W = graph.weights().toarray()
+    measured = []
+    for _ in range(9):
+        dense = (
+            seconds(lambda: barest_loop(A, c, W, 25)) - seconds(lambda: barest_loop(A, c, W, 5))
+        ) / 20
+        measured.append(dense / per_round(problem, graph, 300))
+    return at_least("n=2000, degree 4: dense W / this engine", np.array(measured), 20.0)
+
+
+def passes(n: int, dim: int, target: float) -> Row:
+    problem, A, _ = problem_of(n, dim)
+    graph = bq.graphs.random_regular(n, 4, seed=1)
+    per_round(problem, graph, 20)
+    measured = []
+    for _ in range(15):
+        one_pass = seconds(lambda: [A.sum() for _ in range(20)]) / 20
+        measured.append(per_round(problem, graph, 60) / one_pass)
+    return at_most(f"n={n}, d={dim}: a round / one pass over the data", np.array(measured), target)
+
+
+def growth(largest: int) -> list[Row]:
+    """Time and memory per node, relative to a network of a tenth of the size."""
+    costs, bytes_ = [], []
+    for n in (largest // 10, largest):
+        problem, _, _ = problem_of(n, 10)
+        graph = bq.graphs.random_regular(n, 4, seed=1)
+        per_round(problem, graph, 3)
+        costs.append([per_round(problem, graph, 15) / n for _ in range(5)])
+        tracemalloc.start()
+        bq.solve(problem, graph, method=bq.GradientTracking(step=0.02), rounds=3)
+        bytes_.append(tracemalloc.get_traced_memory()[1] / n)
+        tracemalloc.stop()
+    time_ratio = np.array(costs[1]) / np.median(costs[0])
+    memory_ratio = np.array([bytes_[1] / bytes_[0]])
+    # 2 for time: at n=10,000 the data still fits into the cache, at n=100,000 it does not.
+    return [
+        at_most(
+            f"n={largest}: time per node and round / that at n={largest // 10}", time_ratio, 4.0
+        ),
+        at_most(f"n={largest}: memory per node / that at n={largest // 10}", memory_ratio, 1.2),
+    ]
+
+
+def unneeded_tracks() -> Row:
+    """Wills that need the local track, against one that does not, before anybody leaves."""
+    problem, _, _ = problem_of(20, 10)
+    graph = bq.graphs.ring(20)
+    leaving = [bq.Departure(3, 4000)]
+    method = bq.GradientTracking(step=0.02)
+
+    def run(will: bq.wills.Will) -> Callable[[], object]:
+        return lambda: bq.solve(
+            problem, graph, departures=leaving, will=will, method=method, rounds=4000
+        )
+
+    measured = ratios(run(bq.wills.Consensus()), run(bq.wills.LocalTrack()), repeats=7)
+    return at_most("consensus anchor / local-track anchor", measured, 1.0)
+
+
+def imports(target: float) -> list[Row]:
+    """Seconds, not ratios: the limits are absolute."""
+    rows = []
+    for claim, command in (
+        ("import bequest, seconds", [sys.executable, "-c", "import bequest"]),
+        ("bequest --help, seconds", [sys.executable, "-m", "bequest", "--help"]),
+    ):
+        taken = np.array(
+            [
+                seconds(lambda c=command: subprocess.run(c, check=True, capture_output=True))  # noqa: S603
+                for _ in range(7)
+            ]
+        )
+        rows.append(at_most(claim, taken, target))
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--largest", type=int, default=100_000, help="nodes of the largest network")
+    largest = parser.parse_args().largest
+    assert mixing.DENSE_NODES < 2000
+    rows = [
+        small_network(),
+        sparse_against_dense(),
+        passes(1_000, 50, 3.0),
+        passes(10_000, 10, 6.0),
+        *growth(largest),
+        unneeded_tracks(),
+        *imports(0.5),
+    ]
+    width = max(len(row.claim) for row in rows)
+    print(f"{'claim':{width}}  {'median':>8}  {'worst':>8}  target")
+    for row in rows:
+        verdict = "met" if row.met else "MISSED"
+        print(f"{row.claim:{width}}  {row.median:8.3g}  {row.worst:8.3g}  {row.target:8} {verdict}")
+    return 0 if all(row.met for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

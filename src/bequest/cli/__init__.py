@@ -1,0 +1,99 @@
+"""The command ``bequest``.
+
+Only the declarations are here; what a command does, and everything heavy that it needs, is
+imported when it runs, so that ``bequest --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bequest.cli.guard import Guarded
+
+app = typer.Typer(
+    name="bequest",
+    cls=Guarded,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Decentralized optimization that remembers the nodes it loses.",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001 - typer's callbacks are called like this
+    if asked:
+        from bequest import __version__
+
+        typer.echo(f"bequest {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    *,
+    file: Annotated[Path, typer.Argument(help="What to run; see docs/run-file.md.")],
+    as_json: Json = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Also write the results to this file, as JSON."),
+    ] = None,
+) -> None:
+    """Run every will of a run file with every seed, and compare them.
+
+    Exit code 0: done; 1: every run diverged; 2: the file or an option is wrong.
+    """
+    from bequest.cli.running import run_file
+
+    raise typer.Exit(run_file(file, as_json=as_json, output=output))
+
+
+@app.command()
+def demo(
+    *,
+    seed: Annotated[int, typer.Option(min=0, help="Of the problem and the network.")] = 7,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The folder for the figure.")
+    ] = Path("out/demo"),
+) -> None:
+    """Let four of twenty nodes leave, under every will of the paper, and draw it.
+
+    The setting is that of Sec. 5.1.
+    """
+    from bequest.cli.demonstration import demonstrate
+
+    demonstrate(seed=seed, folder=output)
+
+
+@app.command()
+def info(*, as_json: Json = False) -> None:
+    """Show versions, the machine, and what can be named in a run file."""
+    from bequest.cli.about import tell
+
+    tell(as_json=as_json)
+
+
+def main() -> None:
+    """Run the command; the entry point."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a label in Greek must not end a run on an old terminal
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="bequest")

@@ -1,0 +1,187 @@
+"""``bequest run``: every will with every seed, side by side."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from bequest.cli.terminal import Meter, Terminal, table
+from bequest.errors import BequestError, InvalidRunFile
+from bequest.report import files
+from bequest.report.documents import by_will, document_of
+from bequest.runfile import load
+from bequest.solver import solve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from bequest.report.documents import RunDocument, StepDocument, WillDocument
+    from bequest.runfile import RunFile
+
+_FORMAT = 1
+# More departures than this are a table nobody reads; --json has them all.
+_SHOWN = 60
+
+
+def run_file(path: Path, *, as_json: bool, output: Path | None) -> int:
+    """Carry out a run file; return the exit code."""
+    plan = load(path)
+    if output is not None:
+        files.check_writable(output)
+    runs = _carry_out(plan)
+    document = {
+        "format": _FORMAT,
+        "file": str(path),
+        "rounds": plan.rounds,
+        "wills": by_will(runs),
+        "runs": runs,
+    }
+    if output is not None:
+        files.write(output, (as_text(document) + "\n").encode())
+    if as_json:
+        print(as_text(document))
+    else:
+        _print(plan, runs)
+        if output is not None:
+            Terminal().print(f"\nwritten to {output}")
+    return 1 if all(run["status"] == "diverged" for run in runs) else 0
+
+
+def as_text(document: dict[str, Any]) -> str:
+    """Return JSON that any reader accepts."""
+    return json.dumps(document, indent=2, allow_nan=False)
+
+
+def _carry_out(plan: RunFile) -> list[RunDocument]:
+    runs = []
+    try:
+        with Meter(len(plan) * plan.rounds) as meter:
+            for number, job in enumerate(plan.jobs(), start=1):
+                label = f"run {number} of {len(plan)}: {job.label}, seed {job.seed}"
+                progress = meter.part(label, plan.rounds)
+                run = solve(**job.arguments, progress=progress)
+                runs.append(document_of(run, will=job.label, seed=job.seed))
+    except InvalidRunFile:
+        raise
+    except BequestError as error:
+        # The library does not know where its arguments came from; the reader has to.
+        raise type(error)(f"{plan.path}: {error.what}", remedy=error.remedy) from error
+    return runs
+
+
+def _print(plan: RunFile, runs: Sequence[RunDocument]) -> None:
+    out = Terminal()
+    seeds = sorted({run["seed"] for run in runs})
+    wills = by_will(runs)
+    out.print(
+        f"{plan.path}: {_plural(len(wills), 'will')}, {_plural(len(seeds), 'seed')}, "
+        f"{_plural(plan.rounds, 'round')} each\n"
+    )
+    out.print(_comparison(wills, several=len(seeds) > 1))
+    out.print(f"\n{_legend(len(seeds))}")
+    if len(seeds) == 1:
+        out.print()
+        _print_departures(out, runs)
+    out.print()
+    for line in _steps(runs):
+        out.print(line)
+
+
+def _comparison(wills: Sequence[WillDocument], *, several: bool) -> Any:  # noqa: ANN401 - rich's
+    worst = ["worst"] if several else []
+    headers = ["will", "status", "error", *worst, "limit", "gap", "vectors", "bytes"]
+    rows = []
+    for will in wills:
+        missing = "inf" if "diverged" in will["statuses"] else "unknown"
+        rows.append(
+            [
+                will["will"],
+                _statuses(will["statuses"]),
+                number(will["error"], missing),
+                *([number(will["worst_error"], missing)] if several else []),
+                number(will["worst_limit_error" if several else "limit_error"], "unknown"),
+                number(will["worst_invariant_gap"], missing),
+                span(will["vectors"]),
+                span(will["bytes"]),
+            ]
+        )
+    return table(headers, rows, text=(0, 1))
+
+
+def _legend(seeds: int) -> str:
+    error, statistics, limit = "error", "", ""
+    if seeds > 1:
+        error, statistics = "error, worst", f"; median and worst of {seeds} seeds"
+        limit = "; worst seed"
+    return (
+        f"{error}: distance of the worst survivor to the optimum of all the data, at the end"
+        f"{statistics}\n"
+        f"limit: distance of the point they are heading for to the same optimum{limit}\n"
+        "gap: largest |sum z - sum grad h| of any round, rounding if all is well\n"
+        "vectors, bytes: what one farewell carries"
+    )
+
+
+def _print_departures(out: Terminal, runs: Sequence[RunDocument]) -> None:
+    rows = [
+        [
+            run["will"] if index == 0 else "",
+            str(record["round"]),
+            str(record["node"]),
+            "nobody" if record["heir"] is None else str(record["heir"]),
+            record["choice"],
+            str(record["vectors"]),
+            str(record["bytes"]),
+        ]
+        for run in runs
+        for index, record in enumerate(run["departures"])
+    ]
+    if not rows:
+        out.print("nobody left")
+        return
+    headers = ["will", "round", "node", "heir", "choice", "vectors", "bytes"]
+    out.print(table(headers, rows[:_SHOWN], text=(0, 4)))
+    if len(rows) > _SHOWN:
+        out.print(f"... and {len(rows) - _SHOWN} more; --json shows them all")
+
+
+def _steps(runs: Sequence[RunDocument]) -> list[str]:
+    """Return how the steps came about: word for word for one seed, in short for several."""
+    stories: dict[str, list[str]] = {}
+    for run in runs:
+        story = "; ".join(_step(step) for step in run["steps"])
+        stories.setdefault(story, []).append(run["will"])
+    if len(stories) == 1:
+        return [f"step: {next(iter(stories))}"]
+    if len({run["seed"] for run in runs}) == 1:
+        return [f"step of {' / '.join(names)}: {story}" for story, names in stories.items()]
+    values = [step["value"] or 0.0 for run in runs for step in run["steps"]]
+    return [f"step: {min(values):.3g} to {max(values):.3g}, chosen per seed; --json says why"]
+
+
+def _step(step: StepDocument) -> str:
+    since = f" after round {step['since']}" if step["since"] else ""
+    return f"{number(step['value'])}{since} ({step['why']})"
+
+
+def _statuses(counts: dict[str, int]) -> str:
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{status} {count}" for status, count in sorted(counts.items()))
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def number(value: float | None, missing: str = "-") -> str:
+    """Return a number in short, or what its absence means."""
+    return missing if value is None else f"{value:.3g}"
+
+
+def span(ends: list[int] | None) -> str:
+    """Return "2", or "1-2" where it varies; "-" where there is nothing."""
+    if ends is None:
+        return "-"
+    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"

@@ -1,0 +1,1 @@
+"""The paper's studies, one declaration each."""

@@ -1,0 +1,191 @@
+"""Runs as documents: plain data that JSON can carry, and that tables are made of.
+
+A number that is infinite or unknown is None; the status and the reasons say which it is.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from typing import TYPE_CHECKING, TypedDict
+
+from bequest.core.arrays import norm
+from bequest.errors import OptimumUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bequest.core.arrays import Vector
+    from bequest.core.bounds import Pilot
+    from bequest.model.run import DepartureRecord, Run
+
+
+class DepartureDocument(TypedDict):
+    """One departure; the names are those of ``bequest.DepartureRecord``."""
+
+    node: int
+    round: int
+    will: str
+    choice: str
+    why: str
+    heir: int | None
+    vectors: int
+    bytes: int
+    bounds: dict[str, float | None]
+    passed_on: list[int]
+    lost: list[int]
+    exact_handoff: bool
+    bridges: list[list[int]]
+
+
+class StepDocument(TypedDict):
+    """A step, the round after which it is in force, and why."""
+
+    value: float | None
+    since: int
+    why: str
+
+
+class RunDocument(TypedDict):
+    """One run.
+
+    ``error`` is the distance of the worst survivor to the optimum of all the data at the end,
+    ``limit_error`` that of the point the survivors approach.
+    """
+
+    will: str
+    seed: int
+    status: str
+    rounds: int
+    error: float | None
+    limit_error: float | None
+    invariant_gap: float | None
+    limit: list[float | None] | None
+    optimum: list[float | None] | None
+    survivors: list[int]
+    lost: list[int]
+    steps: list[StepDocument]
+    pilot: dict[str, float | None] | None
+    departures: list[DepartureDocument]
+    provenance: dict[str, str]
+
+
+class WillDocument(TypedDict):
+    """All runs with one will: the median and the worst over the seeds.
+
+    ``vectors`` and ``bytes`` are the smallest and the largest farewell; None if nobody left.
+    """
+
+    will: str
+    statuses: dict[str, int]
+    error: float | None
+    worst_error: float | None
+    limit_error: float | None
+    worst_limit_error: float | None
+    worst_invariant_gap: float | None
+    vectors: list[int] | None
+    bytes: list[int] | None
+
+
+def document_of(run: Run, *, will: str, seed: int) -> RunDocument:
+    """Return a run as plain data."""
+    optimum = None if run.trajectory.error is None else run.optimum
+    limit = _limit(run)
+    offset = None if optimum is None or limit is None else norm(limit - optimum)
+    return {
+        "will": will,
+        "seed": seed,
+        "status": str(run.status),
+        "rounds": run.rounds,
+        "error": None if optimum is None else _number(run.error[-1]),
+        "limit_error": None if offset is None else _number(offset),
+        "invariant_gap": _number(run.invariant_gap.max()),
+        "limit": _numbers(limit),
+        "optimum": _numbers(optimum),
+        "survivors": list(run.survivors),
+        "lost": list(run.lost),
+        "steps": [
+            {"value": _number(step.value), "since": step.since, "why": step.why}
+            for step in run.steps
+        ],
+        "pilot": _pilot(run.pilot),
+        "departures": [_departure(record) for record in run.departures],
+        "provenance": dict(run.provenance),
+    }
+
+
+def by_will(runs: Iterable[RunDocument]) -> list[WillDocument]:
+    """Return one document per will, in the order in which the wills first appear."""
+    groups: dict[str, list[RunDocument]] = {}
+    for run in runs:
+        groups.setdefault(run["will"], []).append(run)
+    return [_together(will, group) for will, group in groups.items()]
+
+
+def _together(will: str, runs: Sequence[RunDocument]) -> WillDocument:
+    error, worst_error = _median_and_worst([run["error"] for run in runs])
+    limit_error, worst_limit_error = _median_and_worst([run["limit_error"] for run in runs])
+    farewells = [record for run in runs for record in run["departures"]]
+    return {
+        "will": will,
+        "statuses": dict(Counter(run["status"] for run in runs)),
+        "error": error,
+        "worst_error": worst_error,
+        "limit_error": limit_error,
+        "worst_limit_error": worst_limit_error,
+        "worst_invariant_gap": _median_and_worst([run["invariant_gap"] for run in runs])[1],
+        "vectors": _ends([record["vectors"] for record in farewells]),
+        "bytes": _ends([record["bytes"] for record in farewells]),
+    }
+
+
+def _median_and_worst(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """Return both, counting what is infinite or unknown as worse than any number."""
+    counted = [math.inf if value is None else value for value in values]
+    return _number(statistics.median(counted)), _number(max(counted))
+
+
+def _ends(values: Sequence[int]) -> list[int] | None:
+    return [min(values), max(values)] if values else None
+
+
+def _limit(run: Run) -> Vector | None:
+    try:
+        return run.limit
+    except OptimumUnknown:
+        return None
+
+
+def _pilot(pilot: Pilot | None) -> dict[str, float | None] | None:
+    if pilot is None:
+        return None
+    names = ("radius", "theta", "zeta", "spread")
+    return {name: _number(getattr(pilot, name)) for name in names}
+
+
+def _departure(record: DepartureRecord) -> DepartureDocument:
+    return {
+        "node": record.node,
+        "round": record.round,
+        "will": record.will,
+        "choice": record.choice,
+        "why": record.why,
+        "heir": record.heir,
+        "vectors": record.vectors,
+        "bytes": record.bytes,
+        "bounds": {branch: _number(bound) for branch, bound in record.bounds.items()},
+        "passed_on": list(record.passed_on),
+        "lost": list(record.lost),
+        "exact_handoff": record.exact_handoff,
+        "bridges": [list(bridge) for bridge in record.bridges],
+    }
+
+
+def _numbers(vector: Vector | None) -> list[float | None] | None:
+    return None if vector is None else [_number(value) for value in vector]
+
+
+def _number(value: float) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None

@@ -1,0 +1,86 @@
+"""Files that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bequest.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file so that readers see the old one or the new one, and never a part of it.
+
+    Raises:
+        InvalidInput: it cannot be written there.
+    """
+    with _explained(path):
+        if _is_special(path):  # a device or a pipe is written to, not replaced
+            path.write_bytes(content)
+            return
+        target = Path(os.path.realpath(path))  # a link stays a link
+        draft = _draft(target)
+        try:
+            with draft.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Fail now rather than after a long computation if ``path`` cannot be written later.
+
+    Raises:
+        InvalidInput: it cannot.
+    """
+    with _explained(path):
+        if path.is_dir():
+            raise IsADirectoryError(None, "it is a folder")
+        if not _is_special(path):
+            _probe(Path(os.path.realpath(path)))
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder, and those above it, if it is not there, and check that it is writable.
+
+    Raises:
+        InvalidInput: it cannot be created, or is not writable.
+    """
+    with _explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+        _probe(path / "figure")
+
+
+def _probe(target: Path) -> None:
+    draft = _draft(target)
+    draft.touch(exist_ok=False)
+    draft.unlink()
+
+
+def _draft(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{os.getpid()}.part")
+
+
+def _is_special(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be written: {(error.strerror or str(error)).lower()}.",
+            remedy="Choose another place, or create its folder and check its permissions.",
+        ) from error

@@ -1,0 +1,194 @@
+"""A run file: what to solve, who leaves, and which wills to compare, in TOML.
+
+``load`` reads and checks one; ``RunFile.jobs`` turns it into calls of ``bequest.solve``. Whatever
+is wrong with a file is an ``InvalidRunFile`` that names the file, the key, the mistake and what
+to do about it. See docs/run-file.md.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
+
+from bequest.errors import InvalidRunFile
+from bequest.model.events import schedule
+from bequest.model.wills import will_of
+from bequest.runfile.mistakes import mistakes_in, refuse
+from bequest.runfile.schema import (
+    AnyEveryWill,
+    AnyGraph,
+    AnyProblem,
+    Count,
+    DeparturesTable,
+    Numbers,
+    Table,
+    list_or_single,
+    refusal,
+)
+from bequest.solver import GradientTracking, calibrate
+
+__all__ = ["Job", "RunFile", "load"]
+
+
+class MethodTable(Table):
+    """How to iterate; a step is chosen if none is given."""
+
+    step: Annotated[float, Field(gt=0)] | None = None
+
+
+class RunTable(Table):
+    """The whole file."""
+
+    rounds: Count
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = Field([0])
+    start: (
+        Annotated[
+            Annotated[float, Tag("single")] | Annotated[Numbers, Tag("list")],
+            Discriminator(list_or_single),
+        ]
+        | None
+    ) = None
+    problem: AnyProblem
+    graph: AnyGraph
+    method: MethodTable = MethodTable()
+    departures: DeparturesTable = DeparturesTable()
+    wills: Annotated[list[AnyEveryWill], Field(min_length=1)] = Field(
+        default=[{"kind": "adaptive"}], validate_default=True
+    )
+
+    @model_validator(mode="after")
+    def _seeds_matter(self) -> "RunTable":
+        """Refuse seeds that would make statistics out of one and the same run."""
+        if len(set(self.seeds)) < len(self.seeds):
+            raise refusal("names a seed twice.", "Use distinct seeds.", at=("seeds",))
+        if len(self.seeds) > 1 and not (self.problem.random or self.graph.random):
+            raise refusal(
+                f"lists {len(self.seeds)} seeds, but nothing here is random.",
+                "Use one seed, or a random problem or graph.",
+                at=("seeds",),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _wills_apply(self) -> "RunTable":
+        """Refuse wills that cannot be told apart, or that belong to nobody."""
+        seen: set[str] = set()
+        for index, will in enumerate(self.wills):
+            if will.title in seen:
+                raise refusal(
+                    f'is the second one called "{will.title}".',
+                    'Give it a label = "..." of its own.',
+                    at=("wills", index),
+                )
+            seen.add(will.title)
+            for node in will.nodes:
+                if node >= self.problem.n:
+                    raise refusal(
+                        "names a node that does not exist.",
+                        f"Nodes are numbered 0..{self.problem.n - 1}.",
+                        at=("wills", index, "nodes", str(node)),
+                    )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One call of ``bequest.solve``: its keyword arguments, under which label and seed."""
+
+    label: str
+    seed: int
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """A run file that has been read and understood."""
+
+    path: Path
+    table: RunTable
+
+    def __len__(self) -> int:
+        """Return how many runs it asks for."""
+        return len(self.table.seeds) * len(self.table.wills)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds each run has."""
+        return self.table.rounds
+
+    def jobs(self) -> Iterator[Job]:
+        """Yield the runs, seed by seed; problems are built when their seed's turn comes."""
+        for seed in self.table.seeds:
+            yield from self._jobs(seed)
+
+    def _jobs(self, seed: int) -> Iterator[Job]:
+        table = self.table
+        problem = table.problem.build(seed)
+        leaving = table.departures.build(problem)
+        shared: dict[str, Any] = {
+            "problem": problem,
+            "graph": table.graph.build(n=problem.n, seed=seed),
+            "departures": leaving,
+            "method": GradientTracking(step=table.method.step),
+            "rounds": table.rounds,
+            "start": [table.start] * problem.dim if isinstance(table.start, float) else table.start,
+        }
+        # Refuse impossible departures before anything is computed for them.
+        last = max(schedule(leaving, n=problem.n, rounds=table.rounds), default=0)
+        entries = [(entry.title, entry.build_all()) for entry in table.wills]
+        executed = {
+            title: [will_of(will, event.node) for event in leaving] for title, will in entries
+        }
+        spread = any(will.needs_spread for group in executed.values() for will in group)
+        pilot = None
+        for title, will in entries:
+            needs_pilot = any(one.needs_pilot for one in executed[title])
+            if needs_pilot and pilot is None:
+                # Once per seed: left to itself, solve would measure it again for every will.
+                common = {key: shared[key] for key in ("problem", "graph", "method", "start")}
+                pilot = calibrate(**common, rounds=last, spread=spread)
+            yield Job(title, seed, shared | {"will": will, "pilot": pilot if needs_pilot else None})
+
+
+def load(path: Path) -> RunFile:
+    """Read and check a run file.
+
+    Raises:
+        InvalidRunFile: it cannot be read, or not be understood.
+    """
+    document = _parse(path)
+    try:
+        return RunFile(path, RunTable.model_validate(document))
+    except ValidationError as error:
+        raise refuse(path, mistakes_in(error, document, top=RunTable.model_fields)) from error
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise InvalidRunFile(
+            f"{path} does not exist.", remedy="Check the name, and the folder you are in."
+        ) from error
+    except IsADirectoryError as error:
+        raise InvalidRunFile(f"{path} is a folder.", remedy="Name the TOML file in it.") from error
+    except OSError as error:
+        raise InvalidRunFile(
+            f"{path} cannot be read: {error.strerror or error}.",
+            remedy="Check its permissions, or name another file.",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidRunFile(
+            f"{path} is not text: byte {error.start} is not UTF-8.",
+            remedy="Name a TOML file, saved as UTF-8.",
+        ) from error
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidRunFile(
+            f"{path} is not TOML: {error}.",
+            remedy="Correct that line; examples/run.toml shows the format.",
+        ) from error

@@ -1,0 +1,290 @@
+"""What may stand in a run file: one small model per table, and how each becomes an object.
+
+The types here only say what a file may contain. Whether that makes sense together (a departure
+after the last round, a graph that falls apart) is for the library to judge: it judges the same
+way when no file is involved. The options of graphs and wills are read off the functions and
+classes themselves, so that a file can say what Python can say, and nothing else.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_type_hints
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from bequest.errors import BequestError
+from bequest.model import events as membership
+from bequest.model import graphs, problems, wills
+from bequest.model.graph import Graph
+from bequest.model.objectives import Quadratic
+from bequest.model.problem import Problem
+
+# Larger numbers are slips of the keyboard, and would end in a lack of memory.
+Count = Annotated[int, Field(ge=1, le=10**9)]
+Node = Annotated[int, Field(ge=0, le=10**9)]
+Numbers = Annotated[list[float], Field(min_length=1)]
+
+
+def refusal(what: str, remedy: str, at: tuple[str | int, ...] = ()) -> PydanticCustomError:
+    """Return an error in the library's own words, at a key inside the table that raises it."""
+    return PydanticCustomError("refused", "refused", {"what": what, "remedy": remedy, "at": at})
+
+
+def list_or_single(value: object) -> str:
+    """Tell ``[1, 2]`` from ``1``, so that a mistake is reported for the one that was meant."""
+    return "list" if isinstance(value, list) else "single"
+
+
+class Table(BaseModel):
+    """A TOML table in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:  # noqa: ANN401 - whatever the file holds
+        """Complain about unknown keys first: a misspelt key also looks like a missing one."""
+        known = list(cls.model_fields)
+        if isinstance(data, dict) and (unknown := [key for key in data if key not in known]):
+            raise PydanticCustomError("unknown", "unknown", {"keys": unknown, "known": known})
+        return data
+
+
+def options_of(make: Callable[..., Any], *, skip: Iterable[str]) -> dict[str, Any]:
+    """Return what a function or class can be told, as fields of a model."""
+    hints = get_type_hints(make.__init__ if inspect.isclass(make) else make, include_extras=True)
+    fields = {}
+    for name, parameter in inspect.signature(make).parameters.items():
+        if name in skip:
+            continue
+        hint = hints[name]
+        if NoneType in get_args(hint):  # TOML has no null
+            hint = Annotated[hint, BeforeValidator(lambda v: None if v == "none" else v)]
+        required = parameter.default is inspect.Parameter.empty
+        fields[name] = (hint, ... if required else parameter.default)
+    return fields
+
+
+def table_per_kind(base: type[Table], kinds: dict[str, Any], *, skip: Iterable[str] = ()) -> Any:  # noqa: ANN401
+    """Return the union of one table per kind, told apart by the key ``kind``."""
+    tables = []
+    for kind, make in kinds.items():
+        fields = options_of(make, skip=skip) | {"kind": (Literal[kind], ...)}
+        tables.append(create_model(f"{base.__name__}-{kind}", __base__=base, **fields))
+    return Annotated[Union[tuple(tables)], Field(discriminator="kind")]  # noqa: UP007
+
+
+# --- problems -----------------------------------------------------------------------------
+
+
+class QuadraticsTable(Table):
+    """Random heterogeneous quadratics (``bequest.problems.quadratics``)."""
+
+    random: ClassVar[bool] = True
+    kind: Literal["quadratics"]
+    n: Count
+    dim: Count
+    mu: float
+    L: float
+    basis: problems.Basis = "random"
+    spectrum: (
+        Annotated[
+            Annotated[problems.Spectrum, Tag("single")] | Annotated[Numbers, Tag("list")],
+            Discriminator(list_or_single),
+        ]
+        | None
+    ) = None
+    spread: float = 5.0
+
+    def build(self, seed: int) -> Problem:
+        """Return the problem of this seed."""
+        return problems.quadratics(**self.model_dump(exclude={"kind"}), seed=seed)
+
+
+class QuadraticTable(Table):
+    """One loss 1/2 (x - c)' A (x - c)."""
+
+    A: Annotated[list[Numbers], Field(min_length=1)]
+    c: Numbers
+
+
+class ExplicitTable(Table):
+    """Small quadratics, written out."""
+
+    random: ClassVar[bool] = False
+    kind: Literal["explicit"]
+    objectives: Annotated[list[QuadraticTable], Field(min_length=1)]
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return len(self.objectives)
+
+    @model_validator(mode="after")
+    def _convex(self) -> "ExplicitTable":
+        """Say which of the objectives is refused: the library sees them one at a time."""
+        for node, table in enumerate(self.objectives):
+            try:
+                Quadratic(table.A, table.c)
+            except BequestError as error:
+                raise refusal(error.what, error.remedy, at=("objectives", node)) from error
+        return self
+
+    def build(self, seed: int) -> Problem:  # noqa: ARG002 - nothing here is random
+        """Return the problem."""
+        return Problem([Quadratic(table.A, table.c) for table in self.objectives])
+
+
+PROBLEMS = {"quadratics": QuadraticsTable, "explicit": ExplicitTable}
+AnyProblem = Annotated[QuadraticsTable | ExplicitTable, Field(discriminator="kind")]
+
+
+# --- graphs -------------------------------------------------------------------------------
+
+
+Edge = Annotated[list[Node], Field(min_length=2, max_length=2)]
+
+
+def edges(n: int, edges: list[Edge]) -> Graph:
+    """Return the network with these edges."""
+    return Graph(edges, n=n)
+
+
+GRAPHS: dict[str, Callable[..., Graph]] = {
+    "ring": graphs.ring,
+    "ring_with_chords": graphs.ring_with_chords,
+    "grid": graphs.grid,
+    "complete": graphs.complete,
+    "star": graphs.star,
+    "path": graphs.path,
+    "erdos_renyi": graphs.erdos_renyi,
+    "random_regular": graphs.random_regular,
+    "edges": edges,
+}
+
+
+class GraphTable(Table):
+    """A network with one node per loss; ``kind`` says how it is made."""
+
+    kind: str
+
+    @property
+    def random(self) -> bool:
+        """Whether a seed makes a difference."""
+        return "seed" in inspect.signature(GRAPHS[self.kind]).parameters
+
+    def build(self, *, n: int, seed: int) -> Graph:
+        """Return the graph of this seed."""
+        make = GRAPHS[self.kind]
+        known = inspect.signature(make).parameters
+        given = {key: value for key, value in {"n": n, "seed": seed}.items() if key in known}
+        return make(**given, **self.model_dump(exclude={"kind"}))
+
+
+# --- departures ---------------------------------------------------------------------------
+
+
+class EventTable(Table):
+    """One departure."""
+
+    node: Node
+    round: Count
+
+
+class DeparturesTable(Table):
+    """Who leaves when: named events, or rounds for the most heterogeneous nodes."""
+
+    most_heterogeneous: list[Count] | None = None
+    events: list[EventTable] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "DeparturesTable":
+        if self.most_heterogeneous is not None and self.events is not None:
+            raise refusal("has both most_heterogeneous and events.", "Keep the one you mean.")
+        return self
+
+    def build(self, problem: Problem) -> list[membership.Departure]:
+        """Return the departures."""
+        if self.most_heterogeneous is not None:
+            return membership.most_heterogeneous(problem, rounds=self.most_heterogeneous)
+        return [membership.Departure(event.node, event.round) for event in self.events or ()]
+
+
+# --- wills --------------------------------------------------------------------------------
+
+WILLS: dict[str, type[wills.Will]] = {
+    "classic": wills.Classic,
+    "forgetful": wills.Forgetful,
+    "consensus": wills.Consensus,
+    "local-track": wills.LocalTrack,
+    "point-only": wills.PointOnly,
+    "adaptive": wills.Adaptive,
+}
+
+
+class WillTable(Table):
+    """A will by its kind, with the options of its class."""
+
+    kind: str
+
+    @model_validator(mode="after")
+    def _possible(self) -> "WillTable":
+        try:
+            self.build()
+        except BequestError as error:
+            raise refusal(error.what, error.remedy.replace("None", '"none"')) from error
+        return self
+
+    def _options(self) -> dict[str, Any]:
+        known = inspect.signature(WILLS[self.kind]).parameters
+        return {name: getattr(self, name) for name in known}
+
+    def build(self) -> wills.Will:
+        """Return the will."""
+        return WILLS[self.kind](**self._options())
+
+    def describe(self) -> str:
+        """Return its name, and those of its options that are not the usual ones."""
+        usual, options = WILLS[self.kind](), self._options()
+        special = {name: v for name, v in options.items() if v != getattr(usual, name)}
+        return ", ".join([usual.label, *(f"{name}={v}" for name, v in special.items())])
+
+
+class EveryWillTable(WillTable):
+    """An entry of [[wills]]: a will for everybody, and perhaps others for single nodes."""
+
+    label: str | None = None
+    nodes: "dict[Annotated[Node, Field(strict=False)], AnyWill]" = {}
+
+    def build_all(self) -> wills.Will | dict[int | None, wills.Will]:
+        """Return what ``bequest.solve`` takes as ``will``."""
+        if not self.nodes:
+            return self.build()
+        return {None: self.build()} | {node: will.build() for node, will in self.nodes.items()}
+
+    @property
+    def title(self) -> str:
+        """The label, or a description of what is in the entry."""
+        others = [f"node {node}: {will.describe()}" for node, will in self.nodes.items()]
+        return self.label or "; ".join([self.describe(), *others])
+
+
+if TYPE_CHECKING:
+    AnyGraph = GraphTable
+    AnyWill = WillTable
+    AnyEveryWill = EveryWillTable
+else:
+    AnyGraph = table_per_kind(GraphTable, GRAPHS, skip=("n", "seed"))
+    AnyWill = table_per_kind(WillTable, WILLS)
+    AnyEveryWill = table_per_kind(EveryWillTable, WILLS)

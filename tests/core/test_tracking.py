@@ -1,0 +1,90 @@
+"""The invariant: exact for every anchor, every curvature, and for no legacy at all."""
+
+import numpy as np
+import pytest
+import scenarios
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bequest as bq
+from bequest.core import tracking
+from bequest.core.anchors import local_track
+
+
+@given(st.integers(0, 10**6), st.floats(0, 1e3), st.booleans())
+@settings(deadline=None)
+def test_prop_invariant_holds_for_every_anchor_and_curvature(seed, eta, remembered):
+    """Before: sum z = sum grad h. After the leaver's row is gone: the same, to rounding."""
+    rng = np.random.default_rng(seed)
+    n, d = 6, 4
+    X, Z, G = rng.standard_normal((3, n, d))
+    Z += (G - Z).mean(axis=0)  # any trackers that sum to the gradients
+    legacy = bq.Legacy.zero(d)
+    if remembered:
+        anchor, gradient = 10 * rng.standard_normal((2, d))
+        legacy = bq.Legacy.anchored(0, anchor=anchor, value=1.0, gradient=gradient, eta=eta)
+    surplus = tracking.surplus(Z[0], G[0])
+    Z[1] = tracking.receive(X[1], Z[1], legacy, surplus)
+    G[1] += legacy.gradient(X[1])
+    gap = Z[1:].sum(axis=0) - G[1:].sum(axis=0)
+    np.testing.assert_allclose(gap, 0, atol=1e-12 * (1 + eta) * 10)
+
+
+def test_the_printed_correction_is_exact_for_the_iterate_and_for_no_other_anchor():
+    rng = np.random.default_rng(0)
+    f = bq.Quadratic(np.diag([1.0, 5.0]), [3.0, -2.0])
+    x_leaver, x_heir, z_leaver, z_heir = rng.standard_normal((4, 2))
+    for anchor, exact in ((x_leaver, True), (x_leaver + 1.0, False)):
+        legacy = bq.Legacy.anchored(
+            0, anchor=anchor, value=f.value(anchor), gradient=f.gradient(anchor), eta=3.0
+        )
+        surplus = tracking.surplus(z_leaver, f.gradient(x_leaver))
+        ours = tracking.receive(x_heir, z_heir, legacy, surplus)
+        printed = tracking.receive_as_printed(x_heir, z_heir, legacy, z_leaver, anchor)
+        assert np.allclose(ours, printed, atol=1e-12) is exact
+
+
+def test_the_local_track_descends_to_the_own_minimiser():
+    f = bq.Quadratic(np.diag([1.0, 4.0]), [3.0, -2.0])
+    after_one = local_track(f.gradient, np.zeros(2), smoothness=4.0, rounds=1)
+    np.testing.assert_allclose(after_one, [0.75, -2.0])
+    np.testing.assert_allclose(
+        local_track(f.gradient, np.zeros(2), smoothness=4.0, rounds=10**9), f.c, atol=1e-14
+    )
+    assert local_track(f.gradient, np.ones(2), smoothness=0.0, rounds=5).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", scenarios.EXACT)
+@pytest.mark.parametrize("seed", range(200, 230))
+def test_the_gap_stays_at_rounding_through_every_kind_of_departure(name, seed):
+    scene = scenarios.scenario(seed, rounds=120)
+    run = bq.solve(
+        scene.problem,
+        scene.graph,
+        departures=scene.departures,
+        will=scenarios.WILLS[name],
+        method=bq.GradientTracking(step=scene.step),
+        rounds=scene.rounds,
+        start=scene.start,
+    )
+    everything = sum(
+        np.linalg.norm(loss.gradient(np.zeros(loss.dim))) + loss.curvature.b
+        for loss in scene.objectives
+    )
+    heaviest = max([0.0, *(legacy.eta for legacy in run.inherited.values())])
+    assert run.invariant_gap.max() <= 1e-12 * (1 + everything + heaviest)
+
+
+def test_the_printed_hand_off_leaves_a_gap_for_ever():
+    problem = bq.problems.quadratics(n=20, dim=10, mu=1.0, L=10.0, seed=3)
+    graph = bq.graphs.ring_with_chords(20, chords=15, seed=3)
+    leaving = bq.departures.most_heterogeneous(problem, rounds=[100, 200])
+    printed = bq.solve(
+        problem, graph, departures=leaving, will=bq.wills.LocalTrack(handoff="printed"), rounds=2000
+    )
+    assert printed.invariant_gap[99] < 1e-11
+    assert printed.invariant_gap[-1] > 10
+    assert printed.invariant_gap[-1] == pytest.approx(printed.invariant_gap[200], rel=1e-9)
+    distance = np.linalg.norm(printed.x - printed.limit, axis=1).max()
+    assert distance > 0.1
+    assert printed.status == "unfinished"
