@@ -85,4 +85,4 @@ def _title(runs: Mapping[str, Run]) -> str:
         return "Four nodes leave, under every will of the paper"
     closer = baseline / error if error > 0 else float("inf")
     times = "over a million" if closer > 1e6 else f"{closer:,.0f}"
-    return f"Four nodes leave: with a legacy the others end {times} times closer to the optimum"
+    return f"An adaptive will ends {times} times closer to the optimum than forgetting"

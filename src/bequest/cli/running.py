@@ -101,7 +101,7 @@ def _comparison(wills: Sequence[WillDocument], *, several: bool) -> Any:  # noqa
                 number(will["error"], missing),
                 *([number(will["worst_error"], missing)] if several else []),
                 number(will["worst_limit_error" if several else "limit_error"], "unknown"),
-                number(will["worst_invariant_gap"], missing),
+                number(will["worst_invariant_gap"], missing, digits=2),
                 span(will["vectors"]),
                 span(will["bytes"]),
             ]
@@ -175,9 +175,9 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def number(value: float | None, missing: str = "-") -> str:
+def number(value: float | None, missing: str = "-", *, digits: int = 3) -> str:
     """Return a number in short, or what its absence means."""
-    return missing if value is None else f"{value:.3g}"
+    return missing if value is None else f"{value:.{digits}g}"
 
 
 def span(ends: list[int] | None) -> str:

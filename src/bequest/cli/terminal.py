@@ -35,10 +35,18 @@ class Terminal(Console):
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, text: Sequence[int]) -> Table:
     """Return a table; the columns ``text`` are aligned left, the others are numbers."""
-    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    result = Table(
+        box=box.SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
+        show_edge=False,
+        header_style="bold",
+    )
     for index, header in enumerate(headers):
-        left = index in text
-        result.add_column(header, justify="left" if left else "right", no_wrap=not left)
+        if index in text:  # only words are broken, and never in the middle
+            result.add_column(header, min_width=len("converged,"))
+        else:
+            result.add_column(header, justify="right", no_wrap=True)
     for row in rows:
         result.add_row(*row)
     return result

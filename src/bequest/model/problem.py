@@ -10,7 +10,7 @@ import numpy as np
 from bequest.core import minimise
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
-from bequest.errors import DimensionMismatch, InvalidObjective
+from bequest.errors import DimensionMismatch, InvalidObjective, OptimumUnknown
 from bequest.model.objectives.base import Objective, Stack
 
 if TYPE_CHECKING:
@@ -269,7 +269,25 @@ class Ensemble:
                 right,
             )
 
+        origin = np.zeros(self.dim) if start is None else start
         with np.errstate(over="ignore", invalid="ignore"):
-            return minimise.newton(
-                value, gradient, solve, np.zeros(self.dim) if start is None else start
+            found = minimise.newton(value, gradient, solve, origin)
+        self._refuse_runaway(origin, found, legacy)
+        return found
+
+    def _refuse_runaway(self, origin: Vector, found: Vector, legacy: Legacy) -> None:
+        """Refuse a point at which the loss has only become too flat to descend any further.
+
+        Separable logistic losses decrease for ever; Newton steps follow until gradient and
+        Hessian both vanish in rounding. What gives it away: along the way that was taken there
+        was curvature at the beginning and there is none at the end.
+        """
+        way = np.broadcast_to(found - origin, (self.size, self.dim))
+        before = self.products(np.broadcast_to(origin, way.shape), way).sum(axis=0) @ way[0]
+        after = self.products(np.broadcast_to(found, way.shape), way).sum(axis=0) @ way[0]
+        if legacy.eta == 0 and after < 1e-9 * before:
+            raise OptimumUnknown(
+                f"The sum of the losses has no minimiser: it still decreases at |x| = "
+                f"{np.linalg.norm(found):.3g}, where it is flat to rounding.",
+                remedy="Add regularisation (l2 > 0).",
             )

@@ -44,9 +44,11 @@ def trajectories(runs: Mapping[str, Run], *, title: str, subtitle: str = "") -> 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 5.2), dpi=150, facecolor="white")
+    FigureCanvasAgg(figure)
     axes = figure.add_axes((0.085, 0.115, 0.67, 0.715))
     departures = sorted({record.round for run in runs.values() for record in run.departures})
     for departure in departures:
@@ -185,8 +187,13 @@ def _dress(
     subtitle: str,
     departures: Sequence[int],
 ) -> None:
-    figure.text(0.085, 0.945, title, fontsize=12.5, fontweight="bold", color=_INK)
-    figure.text(0.085, 0.895, subtitle, fontsize=9.5, color="#555555")
+    texts = [
+        figure.text(0.085, 0.945, title, fontsize=12.5, fontweight="bold", color=_INK),
+        figure.text(0.085, 0.895, subtitle, fontsize=9.5, color="#555555"),
+    ]
+    for text in texts:  # rather small than cut off
+        width = text.get_window_extent(figure.canvas.get_renderer()).width / figure.bbox.width
+        text.set_fontsize(text.get_fontsize() * min(1.0, 0.9 / max(width, 0.1)))
     axes.set_xlabel("round", color=_INK)
     axes.set_ylabel("distance of the worst survivor to everybody's optimum", color=_INK)
     for side in ("top", "right"):

@@ -1,0 +1,67 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bequest.cli import app
+
+SMALL = """
+rounds = 200
+{top}
+[problem]
+kind = "quadratics"
+n = 6
+dim = 3
+mu = 1.0
+L = 4.0
+[graph]
+kind = "ring"
+{rest}
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a run file: a whole one, or additions to a small one that works."""
+
+    def write_file(text=None, *, top="", rest=""):
+        path = tmp_path / "run.toml"
+        path.write_text(SMALL.format(top=top, rest=rest) if text is None else text)
+        return path
+
+    return write_file
+
+
+@pytest.fixture
+def bequest():
+    """Run the command inside this process."""
+    runner = CliRunner()
+
+    def run(*arguments):
+        return runner.invoke(app, [str(argument) for argument in arguments])
+
+    return run
+
+
+@pytest.fixture
+def command():
+    """The command as a process of its own; python -m bequest is the same command."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "FORCE_COLOR")}
+
+    def start(*arguments, **options):
+        return subprocess.Popen(
+            [sys.executable, "-m", "bequest", *map(str, arguments)],
+            env=environment,
+            text=True,
+            **options,
+        )
+
+    return start
+
+
+@pytest.fixture
+def root():
+    return Path(__file__).parents[2]

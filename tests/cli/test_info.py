@@ -1,0 +1,41 @@
+import json
+
+import bequest as bq
+
+
+def test_info_lists_what_there_is(bequest):
+    result = bequest("info")
+    assert result.exit_code == 0
+    for word in ("numpy", "blas", "cores", "plot installed", "ring_with_chords", "point-only"):
+        assert word in result.stdout
+
+
+def test_info_as_json(bequest):
+    facts = json.loads(bequest("info", "--json").stdout)
+    assert facts["versions"]["bequest"] == bq.__version__
+    assert facts["cores"] >= 1
+    assert facts["extras"] == {"plot": True}
+    assert "Quadratic" in facts["objectives"]
+    assert "Objective" not in facts["objectives"]
+    assert "Vector" in facts["engines"]
+    assert "Engine" not in facts["engines"]
+    assert {"quadratics", "explicit"} <= set(facts["problems"])
+
+
+def test_version(bequest):
+    result = bequest("--version")
+    assert result.exit_code == 0
+    assert result.stdout == f"bequest {bq.__version__}\n"
+
+
+def test_help_names_the_commands(bequest):
+    for arguments in ([], ["--help"], ["-h"]):
+        text = bequest(*arguments).output
+        for name in ("run", "demo", "info"):
+            assert name in text
+
+
+def test_a_misspelt_command_is_told_in_words(bequest):
+    result = bequest("rum")
+    assert result.exit_code == 2
+    assert "rum" in result.stderr

@@ -1,0 +1,198 @@
+"""bequest run, inside this process."""
+
+import json
+
+import pytest
+
+import bequest as bq
+from bequest.report.documents import by_will, document_of
+
+TWO = "[departures]\nevents = [{node = 1, round = 50}, {node = 2, round = 60}]\n"
+WILLS = "[[wills]]\nkind = 'classic'\n[[wills]]\nkind = 'consensus'\n"
+ALL_DIVERGE = "[method]\nstep = 50.0\n[[wills]]\nkind = 'classic'\n"
+
+
+def parsed(text):
+    def refuse(constant):
+        pytest.fail(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_the_table_compares_the_wills(bequest, write):
+    result = bequest("run", write(rest=TWO + WILLS))
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    for word in ("classic", "consensus (GT-C)", "nobody", "vectors", "bytes", "step: ", "balances"):
+        assert word in result.stdout
+    row = next(line.split() for line in result.stdout.splitlines() if line.startswith("consensus"))
+    assert row[2] in ("converged", "unfinished")
+    assert float(row[3]) < 1
+
+
+def test_several_seeds_show_median_and_worst(bequest, write):
+    result = bequest("run", write(top="seeds = [1, 2, 3]", rest=TWO + WILLS))
+    assert result.exit_code == 0
+    assert "median and worst of 3 seeds" in result.stdout
+    assert "heir" not in result.stdout  # who inherits differs from seed to seed
+    assert "chosen per seed" in result.stdout
+
+
+def test_json_holds_everything(bequest, write):
+    result = bequest("run", write(top="seeds = [1, 2]", rest=TWO + WILLS), "--json")
+    assert result.exit_code == 0
+    document = parsed(result.stdout)
+    assert document["format"] == 1
+    assert document["rounds"] == 200
+    assert len(document["runs"]) == 4
+    run = document["runs"][1]
+    assert (run["will"], run["seed"], run["status"]) == ("consensus (GT-C)", 1, run["status"])
+    assert run["error"] < 1
+    assert len(run["limit"]) == len(run["optimum"]) == 3
+    assert run["survivors"] == [0, 3, 4, 5]
+    assert run["lost"] == []
+    assert run["provenance"]["bequest"]
+    assert run["steps"][0]["why"]
+    record = run["departures"][0]
+    assert (record["node"], record["round"], record["choice"]) == (1, 50, "consensus")
+    assert record["heir"] in (0, 2)
+    assert record["vectors"] == 2
+    assert record["bytes"] == 72
+    assert document["runs"][0]["lost"] == [1, 2]
+    consensus = document["wills"][1]
+    errors = [r["error"] for r in document["runs"] if r["will"] == consensus["will"]]
+    assert consensus["worst_error"] == max(errors)
+    assert consensus["error"] == pytest.approx(sum(errors) / 2)
+
+
+def test_bounds_and_pilot_are_in_the_json(bequest, write):
+    document = parsed(bequest("run", write(rest=TWO), "--json").stdout)
+    run = document["runs"][0]
+    assert run["pilot"]["theta"] > 0
+    assert run["pilot"]["spread"] is None  # not measured, so not a number
+    assert set(run["departures"][0]["bounds"]) == {"consensus", "local", "none"}
+
+
+def test_some_runs_diverge(bequest, write):
+    wills = "[[wills]]\nkind = 'consensus'\n[[wills]]\nkind = 'point-only'\ncap = 'none'\n"
+    path = write(rest="[method]\nstep = 0.05\n[departures]\nmost_heterogeneous = [150]\n" + wills)
+    result = bequest("run", path)
+    assert result.exit_code == 0
+    assert "diverged" in result.stdout
+    assert "inf" in result.stdout
+    diverged = parsed(bequest("run", path, "--json").stdout)["runs"][1]
+    assert diverged["status"] == "diverged"
+    assert diverged["error"] is None
+
+
+def test_all_runs_diverge(bequest, write):
+    path = write(rest=ALL_DIVERGE)
+    assert bequest("run", path).exit_code == 1
+    result = bequest("run", path, "--json")
+    assert result.exit_code == 1
+    assert parsed(result.stdout)["wills"][0]["statuses"] == {"diverged": 1}
+
+
+def test_an_unknown_optimum_is_null_and_not_an_error():
+    # Perfectly separable classes without a penalty: the loss has no minimum.
+    losses = [bq.Logistic([[1.0]], [1], l2=0.0), bq.Logistic([[2.0]], [1], l2=0.0)]
+    run = bq.solve(bq.Problem(losses), [(0, 1)], rounds=20, will=bq.wills.Classic())
+    document = document_of(run, will="classic", seed=0)
+    assert document["optimum"] is document["limit"] is None
+    assert document["error"] is document["limit_error"] is None
+    assert document["status"] == "unfinished"
+    assert by_will([document])[0]["error"] is None
+    json.dumps(document, allow_nan=False)
+
+
+def test_output_is_the_same_json(bequest, write, tmp_path):
+    target = tmp_path / "result.json"
+    result = bequest("run", write(rest=TWO + WILLS), "--json", "--output", target)
+    assert result.exit_code == 0
+    assert target.read_text() == result.stdout
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_output_with_a_table_says_where(bequest, write, tmp_path):
+    target = tmp_path / "result.json"
+    target.write_text("old")
+    result = bequest("run", write(), "--output", target)
+    assert result.exit_code == 0
+    assert "result.json" in result.stdout
+    parsed(target.read_text())
+
+
+@pytest.mark.parametrize("place", ["missing/result.json", ".", "run.toml/below.json"])
+def test_an_output_that_cannot_be_written_fails_before_the_run(
+    bequest, write, tmp_path, monkeypatch, place
+):
+    path = write()
+    monkeypatch.setattr("bequest.cli.running.solve", lambda **_: pytest.fail("too late"))
+    result = bequest("run", path, "--output", tmp_path / place)
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+    assert "what to do: " in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_failing_run_leaves_the_old_output_alone(bequest, write, tmp_path):
+    target = tmp_path / "result.json"
+    target.write_text("old")
+    path = write(rest="[departures]\nevents = [{node = 77, round = 5}]")
+    assert bequest("run", path, "--output", target).exit_code == 2
+    assert target.read_text() == "old"
+
+
+def test_errors_of_the_library_name_the_file(bequest, write):
+    path = write(rest="[departures]\nevents = [{node = 77, round = 5}]")
+    result = bequest("run", path)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    error, remedy = result.stderr.splitlines()
+    assert error.startswith(f"error: {path}: ")
+    assert "77" in error
+    assert remedy == "what to do: Nodes are numbered 0..5."
+
+
+def test_errors_of_the_file_name_the_file_once(bequest, write):
+    path = write(top="seed = [1]")
+    result = bequest("run", path)
+    assert result.exit_code == 2
+    assert result.stderr.count(str(path)) == 1
+    assert "Did you mean seeds?" in result.stderr
+
+
+def test_a_lack_of_memory_is_told_in_words(bequest, write, monkeypatch):
+    def solve(**_):
+        raise MemoryError("Unable to allocate 30 GiB")
+
+    monkeypatch.setattr("bequest.cli.running.solve", solve)
+    result = bequest("run", write())
+    assert result.exit_code == 2
+    assert "30 GiB" in result.stderr
+
+
+def test_bugs_keep_their_traceback(bequest, write, monkeypatch):
+    def solve(**_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("bequest.cli.running.solve", solve)
+    assert isinstance(bequest("run", write()).exception, ZeroDivisionError)
+
+
+def test_labels_are_not_markup(bequest, write):
+    result = bequest("run", write(rest="[[wills]]\nkind = 'classic'\nlabel = '[bold]:boom: 1'"))
+    assert "[bold]:boom: 1" in result.stdout
+
+
+def test_many_departures_are_cut_short(bequest, write, monkeypatch):
+    monkeypatch.setattr("bequest.cli.running._SHOWN", 1)
+    result = bequest("run", write(rest=TWO))
+    assert "... and 1 more" in result.stdout
+
+
+def test_examples_run(bequest, root):
+    examples = sorted((root / "examples").glob("*.toml"))
+    assert examples
+    for example in examples:
+        assert bequest("run", example).exit_code == 0

@@ -1,0 +1,174 @@
+"""What a certificate promises is kept, and what it does not promise it says."""
+
+import json
+
+import numpy as np
+import pytest
+import scenarios
+
+import bequest as bq
+from bequest.core.certificates import Bound, Premise
+
+
+def close_quadratics(seed: int, n: int = 30) -> bq.Problem:
+    """kappa = 1.5, so that thm:main's premise k beta <= 1/2 holds for many departures."""
+    return bq.problems.quadratics(n=n, dim=4, mu=1.0, L=1.5, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "will",
+    [
+        bq.wills.Consensus(),
+        bq.wills.LocalTrack(),
+        bq.wills.Adaptive(rule="oracle"),
+        bq.wills.Adaptive(rule="certified"),
+    ],
+    ids=str,
+)
+def test_thm_main_and_cor_selective_hold_where_their_premises_do(seed, will):
+    problem = close_quadratics(seed)
+    leaving = bq.departures.most_heterogeneous(problem, rounds=[5, 10, 20, 40])
+    graph = bq.graphs.ring_with_chords(30, chords=30, seed=seed)
+    run = bq.solve(problem, graph, departures=leaving, will=will, rounds=600)
+    certificate = run.certificate
+    assert certificate["thm:main"].holds is True
+    assert certificate["tight"].holds is True
+    assert certificate["thm:lower"].holds is True
+    assert certificate["tight"].promised <= certificate["thm:main"].promised
+    if isinstance(will, bq.wills.Adaptive) and will.rule == "oracle":
+        assert certificate["cor:selective"].holds is True
+    assert certificate.holds
+
+
+@pytest.mark.parametrize("name", scenarios.EXACT)
+@pytest.mark.parametrize("seed", range(300, 325))
+def test_no_promise_is_ever_broken(name, seed):
+    scene = scenarios.scenario(seed)
+    run = bq.solve(
+        scene.problem,
+        scene.graph,
+        departures=scene.departures,
+        will=scenarios.WILLS[name],
+        method=bq.GradientTracking(step=scene.step),
+        rounds=scene.rounds,
+        start=scene.start,
+    )
+    certificate = run.certificate
+    assert certificate["tight"].holds is True, str(certificate["tight"])
+    assert certificate.holds, str(certificate)
+
+
+def test_the_tight_bound_is_attained():
+    """One leaver whose curvature is extreme along its own drift: measured = promised."""
+    mu, L, n = 1.0, 9.0, 5
+    others = [bq.Quadratic([[mu]], [0.0])] * (n - 1)
+    problem = bq.Problem([bq.Quadratic([[L]], [10.0]), *others])
+    # a curvature range the leaver only promises: [1, 9], where the truth is 9
+    leaver = bq.Function(
+        lambda x: (L / 2 * float((x[0] - 10) ** 2), L * (x - 10)), dim=1, curvature=(mu, L)
+    )
+    problem = bq.Problem([leaver, *others])
+    run = bq.solve(
+        problem,
+        bq.graphs.complete(n),
+        departures=[bq.Departure(0, 3)],
+        will=bq.wills.Consensus(),
+        rounds=400,
+    )
+    tight = run.certificate["tight"]
+    assert tight.holds
+    assert tight.measured == pytest.approx(tight.promised, rel=1e-9)
+
+
+def test_thm_main_is_loose_where_the_tight_bound_is_not():
+    ratios = []
+    for seed in range(10):
+        problem = bq.problems.quadratics(n=20, dim=10, mu=1.0, L=10.0, seed=seed)
+        graph = bq.graphs.ring_with_chords(20, chords=15, seed=seed)
+        leaving = bq.departures.most_heterogeneous(problem, rounds=[50, 90, 130, 170])
+        run = bq.solve(problem, graph, departures=leaving, will=bq.wills.Consensus(), rounds=1200)
+        ratios.append(run.certificate["thm:main"].promised / run.certificate["tight"].promised)
+    assert min(ratios) > 2
+
+
+def test_premises_that_fail_are_named():
+    problem = bq.problems.quadratics(n=8, dim=3, mu=1.0, L=100.0, seed=0)
+    run = bq.solve(
+        problem,
+        bq.graphs.ring(8),
+        departures=[bq.Departure(1, 20), bq.Departure(2, 20)],
+        will={1: bq.wills.Consensus(), None: bq.wills.Forgetful()},
+        rounds=200,
+    )
+    main = run.certificate["thm:main"]
+    assert main.holds is None
+    assert "k beta" in main.verdict
+    assert "one departure per round" in main.verdict
+    assert "gradient-anchored" in main.verdict
+    assert run.lost == (2,)
+
+
+def test_an_estimated_curvature_certifies_nothing():
+    f = bq.Function(lambda x: (float(x @ x), 2 * x), dim=2)
+    g = bq.Function(lambda x: (float((x - 1) @ (x - 1)), 2 * (x - 1)), dim=2)
+    run = bq.solve(
+        bq.Problem([f, g]),
+        [(0, 1)],
+        departures=[bq.Departure(0, 5)],
+        will=bq.wills.Consensus(),
+        rounds=50,
+    )
+    assert all(bound.holds is None for bound in run.certificate)
+    assert "certified" in run.certificate["tight"].verdict
+
+
+def test_a_diverged_run_certifies_nothing():
+    problem = bq.problems.quadratics(n=6, dim=2, mu=1.0, L=10.0, seed=0)
+    run = bq.solve(
+        problem, bq.graphs.ring(6), method=bq.GradientTracking(step=1.0), rounds=500
+    )
+    assert run.status == "diverged"
+    assert all(bound.holds is None for bound in run.certificate)
+
+
+@pytest.mark.parametrize("cap", [0.5, 0.01, None])
+@pytest.mark.parametrize("seed", range(6))
+def test_prop_pointonly_holds_capped_or_not(seed, cap):
+    problem = bq.problems.quadratics(n=12, dim=3, mu=1.0, L=2.0, seed=seed)
+    leaving = bq.departures.most_heterogeneous(problem, rounds=[30])
+    run = bq.solve(
+        problem,
+        bq.graphs.ring(12),
+        departures=leaving,
+        will=bq.wills.PointOnly(cap=cap),
+        rounds=800,
+    )
+    certificate = run.certificate
+    assert certificate["prop:pointonly (capped)"].holds is True
+    assert certificate["prop:pointonly"].holds is not False
+    if cap is None:
+        assert certificate["prop:pointonly"].holds is True, str(certificate["prop:pointonly"])
+    if cap == 0.01:
+        assert "capped" in certificate["prop:pointonly"].verdict
+
+
+def test_a_certificate_prints_and_serialises():
+    problem = close_quadratics(0)
+    run = bq.solve(problem, bq.graphs.ring(30), departures=[bq.Departure(0, 9)], rounds=300)
+    text = str(run.certificate)
+    for bound in run.certificate:
+        assert bound.label in text
+    data = json.loads(json.dumps(run.certificate.as_dict(), allow_nan=False))
+    assert data["tight"]["holds"] is True
+    with pytest.raises(KeyError, match="tight"):
+        run.certificate["thm:nonsense"]
+
+
+def test_a_bound_knows_when_it_is_broken():
+    broken = Bound("x", "c", (), promised=1.0, measured=2.0)
+    assert broken.holds is False
+    assert broken.verdict == "BROKEN"
+    assert Bound("x", "c", (), promised=2.0, measured=1.0, relation=">=").holds is False
+    assert Bound("x", "c", (), promised=1.0, measured=np.nan).holds is False
+    assert Bound("x", "c", (Premise("p", False),), promised=1.0, measured=2.0).holds is None

@@ -1,0 +1,213 @@
+"""The minimiser, to the last digits, or an honest no."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bequest.core import minimise
+from bequest.errors import OptimumUnknown
+
+some = settings(deadline=None, max_examples=60, derandomize=True)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def spd(rng, spectrum):
+    Q = np.linalg.qr(rng.standard_normal((len(spectrum), len(spectrum))))[0]
+    A = (Q * np.asarray(spectrum)) @ Q.T
+    return (A + A.T) / 2, Q
+
+
+def dense(hessian):
+    return lambda x, right: minimise.pseudo_solve(hessian(x), right)
+
+
+# --- linear systems -----------------------------------------------------------------------------
+
+
+@some
+@given(seed=seeds, dim=st.integers(1, 8), kappa=st.sampled_from([1.0, 1e3, 1e8]))
+def test_a_regular_system_is_solved_to_what_its_condition_allows(seed, dim, kappa):
+    rng = np.random.default_rng(seed)
+    A, _ = spd(rng, np.geomspace(1.0, kappa, dim))
+    x = rng.standard_normal(dim)
+    error = np.linalg.norm(minimise.pseudo_solve(A, A @ x) - x) / np.linalg.norm(x)
+    assert error <= 1e-14 * kappa
+
+
+@some
+@given(
+    seed=seeds,
+    dim=st.integers(2, 8),
+    scale=st.sampled_from([1e-6, 1.0, 1e6]),
+    data=st.data(),
+)
+def test_a_singular_system_has_the_smallest_solution(seed, dim, scale, data):
+    rng = np.random.default_rng(seed)
+    rank = data.draw(st.integers(1, dim - 1))
+    spectrum = np.zeros(dim)
+    spectrum[:rank] = scale * np.geomspace(1.0, 100.0, rank)
+    A, Q = spd(rng, spectrum)
+    x = Q[:, :rank] @ rng.standard_normal(rank)
+    np.testing.assert_allclose(minimise.pseudo_solve(A, A @ x), x, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 5])
+@pytest.mark.parametrize("samples", [1, 10, 200])
+def test_rounding_in_a_gram_matrix_is_not_taken_for_curvature(dim, samples):
+    """X'X of collinear data has eigenvalues of rounding size where it should have zeros."""
+    rng = np.random.default_rng([dim, samples])
+    for _ in range(250):
+        X = rng.standard_normal((samples, dim - 1)) @ rng.standard_normal((dim - 1, dim))
+        sizes = np.linalg.svd(X, compute_uv=False)
+        rank = min(samples, dim - 1)
+        if sizes[0] > 1e3 * sizes[rank - 1]:
+            continue
+        gram = X.T @ X
+        inside = X.T @ rng.standard_normal(samples)  # in the range, so that a solution exists
+        solution = minimise.pseudo_solve(gram, inside)
+        expected = np.linalg.pinv(X) @ np.linalg.pinv(X).T @ inside
+        cond = (sizes[0] / sizes[rank - 1]) ** 2
+        assert np.linalg.norm(solution - expected) <= 1e-13 * cond * (
+            np.linalg.norm(expected) + np.linalg.norm(inside) / sizes[rank - 1] ** 2
+        )
+
+
+def test_no_curvature_at_all_gives_no_solution_but_zero():
+    np.testing.assert_array_equal(minimise.pseudo_solve(np.zeros((3, 3)), np.zeros(3)), np.zeros(3))
+
+
+@some
+@given(seed=seeds, dim=st.integers(1, 30))
+def test_conjugate_gradients_solve_what_they_only_see_through_products(seed, dim):
+    rng = np.random.default_rng(seed)
+    A, _ = spd(rng, np.linspace(1.0, 50.0, dim))
+    x = rng.standard_normal(dim)
+    found = minimise.conjugate_gradients(lambda v: A @ v, A @ x)
+    assert np.linalg.norm(found - x) <= 1e-8 * np.linalg.norm(x)
+    np.testing.assert_array_equal(
+        minimise.conjugate_gradients(lambda v: A @ v, np.zeros(dim)), np.zeros(dim)
+    )
+
+
+# --- Newton -------------------------------------------------------------------------------------
+
+
+@some
+@given(seed=seeds, dim=st.integers(1, 6), far=st.sampled_from([0.0, 1.0, 1e3]))
+def test_a_quadratic_is_minimised_from_anywhere(seed, dim, far):
+    rng = np.random.default_rng(seed)
+    A, _ = spd(rng, np.linspace(1.0, 10.0, dim))
+    c = rng.standard_normal(dim)
+    x = minimise.newton(
+        lambda x: (x - c) @ A @ (x - c) / 2,
+        lambda x: A @ (x - c),
+        dense(lambda _: A),
+        c + far * rng.standard_normal(dim),
+    )
+    np.testing.assert_allclose(x, c, rtol=0, atol=1e-13 * (1 + np.linalg.norm(c)))
+
+
+@some
+@given(seed=seeds, dim=st.integers(1, 5), far=st.sampled_from([1.0, 30.0, 1e3]))
+def test_full_steps_that_overshoot_are_damped(seed, dim, far):
+    """Newton alone diverges on sqrt(1 + x^2) from |x| > 1: its steps cube the distance."""
+    rng = np.random.default_rng(seed)
+    c = rng.standard_normal(dim)
+    x = minimise.newton(
+        lambda x: float(np.sqrt(1 + (x - c) ** 2).sum()),
+        lambda x: (x - c) / np.sqrt(1 + (x - c) ** 2),
+        dense(lambda x: np.diag((1 + (x - c) ** 2) ** -1.5)),
+        c + far * rng.choice([-1.0, 1.0], dim),
+    )
+    np.testing.assert_allclose(x, c, rtol=0, atol=1e-12 * (1 + np.linalg.norm(c)))
+
+
+@pytest.mark.parametrize("kappa", [1e2, 1e4, 1e6, 1e8])
+def test_accuracy_is_what_the_condition_number_leaves(kappa):
+    rng = np.random.default_rng(0)
+    A, _ = spd(rng, np.geomspace(1.0 / kappa, 1.0, 8))
+    c = rng.standard_normal(8)
+    x = minimise.newton(
+        lambda x: (x - c) @ A @ (x - c) / 2,
+        lambda x: A @ x - A @ c,
+        dense(lambda _: A),
+        np.zeros(8),
+    )
+    assert np.linalg.norm(x - c) <= max(1e-12, 1e-14 * kappa)
+
+
+def test_a_minimum_without_curvature_is_approached_to_the_promised_digits_or_not_returned():
+    """At the minimum of (x - 1)^4 the Hessian vanishes and steps shrink by a third only."""
+    try:
+        x = minimise.newton(
+            lambda x: float(((x - 1) ** 4).sum()) / 4,
+            lambda x: (x - 1) ** 3,
+            dense(lambda x: np.diag(3 * (x - 1) ** 2)),
+            np.zeros(2),
+        )
+    except OptimumUnknown:
+        return
+    np.testing.assert_allclose(x, 1.0, rtol=0, atol=1e-11)
+
+
+def test_of_many_minimisers_one_close_to_the_start_is_returned():
+    A = np.diag([2.0, 0.0])
+    x = minimise.newton(
+        lambda x: (x - 1) @ A @ (x - 1) / 2,
+        lambda x: A @ (x - 1),
+        dense(lambda _: A),
+        np.array([5.0, 7.0]),
+    )
+    np.testing.assert_allclose(x, [1.0, 7.0], rtol=0, atol=1e-14)
+
+
+# name -> value, gradient, Hessian of convex functions that have no minimiser
+ENDLESS = {
+    "a slope": (lambda x: x.sum(), np.ones_like, lambda x: np.zeros((x.size, x.size))),
+    "a slope beside a bowl": (
+        lambda x: x[0] ** 2 / 2 + x[1],
+        lambda x: np.array([x[0], 1.0]),
+        lambda x: np.diag([1.0, 0.0]),
+    ),
+    "a decay": (
+        lambda x: float(np.exp(-x).sum()),
+        lambda x: -np.exp(-x),
+        lambda x: np.diag(np.exp(-x)),
+    ),
+    "a decay that ends in zeros": (
+        lambda x: float(np.logaddexp(0, -x).sum()),
+        lambda x: -1 / (1 + np.exp(x)),
+        lambda x: np.diag(1 / (1 + np.exp(-x)) * (1 - 1 / (1 + np.exp(-x)))),
+    ),
+    "nan": (
+        lambda x: np.nan,
+        lambda x: np.full_like(x, np.nan),
+        lambda x: np.full((2, 2), np.nan),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_what_has_no_minimiser_is_not_given_one(name):
+    value, gradient, hessian = ENDLESS[name]
+    with np.errstate(all="ignore"), pytest.raises(OptimumUnknown, match="may have none") as caught:
+        minimise.newton(value, gradient, dense(hessian), np.array([0.5, 0.5]))
+    assert caught.value.remedy
+
+
+def test_a_point_with_a_slope_is_never_returned():
+    """Flat curvature where the start is, as of a Huber loss whose residuals are all outliers."""
+    x = minimise.newton(
+        lambda x: float(np.where(np.abs(x - 9) < 1, (x - 9) ** 2 / 2, np.abs(x - 9) - 0.5).sum()),
+        lambda x: np.clip(x - 9, -1, 1),
+        dense(lambda x: np.diag((np.abs(x - 9) < 1).astype(float))),
+        np.array([0.0, 8.5]),
+    )
+    np.testing.assert_allclose(x, 9.0, rtol=0, atol=1e-12)
+
+
+def test_the_start_is_left_alone():
+    start = np.array([3.0])
+    minimise.newton(lambda x: x @ x / 2, lambda x: x, lambda x, r: r, start)
+    np.testing.assert_array_equal(start, [3.0])

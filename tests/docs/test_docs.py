@@ -1,0 +1,144 @@
+"""What the documentation says is true: code runs, symbols and files exist, names are frozen."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import runpy
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bequest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(bequest.__path__, "bequest.")
+    if not module.name.endswith("__main__")
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_python_on_every_page_runs(page, monkeypatch, tmp_path, capsys):
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, page.name, "exec"), namespace)  # noqa: S102 - our own pages
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_doctest_is_true(module):
+    result = doctest.testmod(
+        importlib.import_module(module),
+        extraglobs={"np": np},
+        optionflags=doctest.NORMALIZE_WHITESPACE,
+    )
+    assert result.failed == 0
+
+
+def test_there_are_doctests_at_all():
+    finder = doctest.DocTestFinder()
+    examples = sum(
+        len(test.examples) for name in MODULES for test in finder.find(importlib.import_module(name))
+    )
+    assert examples >= 20
+
+
+def resolves(dotted: str) -> bool:
+    parts = dotted.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[cut:]:
+            if not hasattr(found, name):
+                return False
+            found = getattr(found, name)
+        return True
+    return False
+
+
+def test_every_symbol_and_file_of_the_paper_map_exists():
+    rows = [
+        re.findall(r"`([^`]+)`", line)
+        for line in (ROOT / "docs" / "paper-map.md").read_text().splitlines()
+        if line.startswith("| ") and "tests/" in line
+    ]
+    assert len(rows) > 30
+    for row in rows:
+        symbol, shown_by = row[-2], row[-1]
+        assert resolves(symbol), symbol
+        assert (ROOT / shown_by).is_file(), shown_by
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+def test_every_file_a_page_points_at_exists(page):
+    text = page.read_text()
+    links = re.findall(r"\]\((?!http)([^)#]+)", text)
+    mentioned = re.findall(r"`((?:tests|benchmarks|examples|docs)/[\w./-]+\.\w+)`", text)
+    for link in links:
+        assert (page.parent / link).exists(), link
+    for path in mentioned:
+        assert (ROOT / path).exists(), path
+
+
+def test_the_house_of_architecture_md_is_the_house():
+    drawn = re.search(r"```\nsrc/bequest/\n(.*?)```", (ROOT / "ARCHITECTURE.md").read_text(), re.DOTALL)
+    assert drawn is not None
+    names = set(re.findall(r"(\w+)\.py", drawn.group(1)))
+    source = ROOT / "src" / "bequest"
+    real = {
+        path.stem
+        for path in source.rglob("*.py")
+        if "objectives" not in path.parts and path.stem not in ("__init__", "__main__")
+        and path.parent.name not in ("experiments", "report")
+    }
+    assert real - names - {"arrays", "base"} == set()
+    assert names - real - {"__init__"} <= {"base"}
+
+
+def test_the_public_names_are_frozen():
+    assert bequest.__all__ == [
+        "Certificate", "Curvature", "Departure", "DepartureRecord", "Farewell", "Function",
+        "GradientTracking", "Graph", "Huber", "LeastSquares", "Legacy", "Logistic", "Objective",
+        "Pilot", "Problem", "Quadratic", "Run", "Softmax", "Status", "__version__", "calibrate",
+        "departures", "engines", "errors", "graphs", "problems", "solve", "wills",
+    ]  # fmt: skip
+    for name in bequest.__all__:
+        assert getattr(bequest, name) is not None
+    assert set(dir(bequest)) == set(bequest.__all__)
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = bequest.nonsense
+
+
+def test_the_version_is_said_once():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == bequest.__version__
+    assert f"version: {bequest.__version__}" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_constraints_pin_every_dependency_by_name_and_version():
+    lines = [
+        line
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+]+", line) for line in lines)
+    pinned = {re.sub(r"[-_.]+", "-", line.split("==")[0]).lower() for line in lines}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    names = {re.split(r"[><=\[]", name)[0].lower() for name in wanted}
+    assert names <= pinned
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+def test_every_example_runs(example, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(example), run_name="__main__")
+    assert capsys.readouterr().out
