@@ -19,9 +19,7 @@ def patients(shift: float, count: int) -> tuple[np.ndarray, np.ndarray]:
     return X, (rng.random(count) < risk).astype(float)
 
 
-hospitals = [
-    bq.Logistic(*patients(shift, 80), l2=0.02) for shift in (-2.0, -1.0, 0.0, 1.0, 3.0)
-]
+hospitals = [bq.Logistic(*patients(shift, 80), l2=0.02) for shift in (-2.0, -1.0, 0.0, 1.0, 3.0)]
 problem = bq.Problem(hospitals)
 ring = bq.graphs.ring(5)
 quits = [bq.Departure(node=4, round=150)]

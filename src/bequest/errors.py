@@ -20,7 +20,8 @@ Every error says what happened and where, and its ``remedy`` says what to do abo
     │   │   └── OutsideTheRun       happens before the first or after the last round
     │   ├── InvalidWill             a will that cannot be executed in this run
     │   ├── InvalidMethod           a step or a number of rounds that makes no sense
-    │   └── InvalidRunFile          a TOML file that cannot be read or understood
+    │   ├── InvalidRunFile          a TOML file that cannot be read or understood
+    │   └── CannotWrite             a place where results cannot be written
     ├── OptimumUnknown              the minimiser does not exist or was not found
     └── Diverged                    raised by ``Run.raise_for_status`` only
 """
@@ -118,6 +119,10 @@ class InvalidMethod(InvalidInput):
 
 class InvalidRunFile(InvalidInput):
     """A TOML file that cannot be read or understood."""
+
+
+class CannotWrite(InvalidInput):
+    """A place where results cannot be written."""
 
 
 class OptimumUnknown(BequestError):

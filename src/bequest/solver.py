@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bequest import __version__
 from bequest.core import bounds
 from bequest.core.bounds import Pilot
 from bequest.core.legacy import Legacy
@@ -18,8 +19,8 @@ from bequest.engines.vector import Vector as VectorEngine
 from bequest.errors import DimensionMismatch, InvalidMethod, InvalidWill, NotFinite, OptimumUnknown
 from bequest.model.events import schedule
 from bequest.model.graph import as_graph
-from bequest.model.run import Run
-from bequest.model.wills import Adaptive, Will, will_of
+from bequest.model.run import Run, Status
+from bequest.model.wills import Adaptive, Will, check_wills, will_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -99,6 +100,7 @@ def solve(
         raise InvalidMethod(f"rounds is {rounds}.", remedy="Use a whole number >= 0.")
     network = as_graph(graph, problem.n)
     leaving = schedule(departures, n=problem.n, rounds=int(rounds))
+    check_wills(will, n=problem.n)
     wills = {node: will_of(will, node) for nodes in leaving.values() for node in nodes}
     origin = _start(problem, start)
     carrier = VectorEngine() if engine is None else engine
@@ -169,7 +171,11 @@ def calibrate(
             "needs no pilot, such as Consensus.",
         ) from error
     run = solve(problem, graph, method=method, rounds=rounds, start=start)
-    run.raise_for_status()
+    if run.status is Status.DIVERGED:
+        raise InvalidMethod(
+            f"The pilot, a run without departures, diverged with step {run.step:.3g}.",
+            remedy="Use a smaller step, or leave it out to have one chosen.",
+        )
     radius, theta = bounds.fit(run.error)
     distance = np.nan
     if spread:
@@ -209,5 +215,6 @@ def _start(problem: Problem, start: ArrayLike | None) -> Matrix:
 
 @cache
 def _versions() -> dict[str, str]:
-    packages = ("bequest", "numpy", "scipy", "networkx")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+    packages = ("numpy", "scipy", "networkx")
+    own = {"bequest": __version__, "python": platform.python_version()}
+    return own | {name: version(name) for name in packages}

@@ -125,9 +125,7 @@ def test_an_estimated_curvature_certifies_nothing():
 
 def test_a_diverged_run_certifies_nothing():
     problem = bq.problems.quadratics(n=6, dim=2, mu=1.0, L=10.0, seed=0)
-    run = bq.solve(
-        problem, bq.graphs.ring(6), method=bq.GradientTracking(step=1.0), rounds=500
-    )
+    run = bq.solve(problem, bq.graphs.ring(6), method=bq.GradientTracking(step=1.0), rounds=500)
     assert run.status == "diverged"
     assert all(bound.holds is None for bound in run.certificate)
 

@@ -218,9 +218,7 @@ LARGE = {
     "bipartite tail": with_a_bipartite_tail,
     "caveman": lambda: bq.Graph(networkx.connected_caveman_graph(40, 12)),
     "hubs": lambda: bq.Graph(networkx.barabasi_albert_graph(600, 5, seed=1)),
-    "small world": lambda: bq.Graph(
-        networkx.connected_watts_strogatz_graph(440, 10, 0.05, seed=0)
-    ),
+    "small world": lambda: bq.Graph(networkx.connected_watts_strogatz_graph(440, 10, 0.05, seed=0)),
     "regular": lambda: bq.graphs.random_regular(420, 8, seed=0),
     "random": lambda: bq.graphs.erdos_renyi(450, 0.03, seed=0),
 }

@@ -92,9 +92,7 @@ def test_a_safe_step_is_half_of_the_limit_over_the_smoothness():
 
 
 @some
-@given(
-    smoothness=st.floats(1e-3, 1e6), modulus=st.floats(1e-6, 1e3), gap=st.floats(1e-6, 1.0)
-)
+@given(smoothness=st.floats(1e-3, 1e6), modulus=st.floats(1e-6, 1e3), gap=st.floats(1e-6, 1.0))
 def test_at_the_balanced_step_descent_and_agreement_are_equally_slow(smoothness, modulus, gap):
     step = steps.balanced_step(smoothness=smoothness, modulus=modulus, gap=gap)
     assert step * modulus == pytest.approx(gap**2 / (step * smoothness), rel=1e-12)
@@ -201,9 +199,7 @@ def test_the_matrix_of_a_round_is_the_round():
     h, c, start = rng.uniform(0.1, 1.0, 6), rng.standard_normal(6), rng.standard_normal((6, 1))
     problem = bq.Problem([bq.Quadratic([[hi]], [ci]) for hi, ci in zip(h, c, strict=True)])
     step = 0.3
-    run = bq.solve(
-        problem, graph, method=bq.GradientTracking(step=step), rounds=7, start=start
-    )
+    run = bq.solve(problem, graph, method=bq.GradientTracking(step=step), rounds=7, start=start)
     optimum = problem.optimum()[0]
     # in deviations: x - x*, z - W-average of what is left, with z = h (x - c) at the start
     state = np.concatenate([start[:, 0] - optimum, h * (start[:, 0] - c)])

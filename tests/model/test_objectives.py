@@ -305,9 +305,7 @@ def test_huber_attains_its_largest_curvature_where_every_residual_is_small(seed,
 
 
 @some
-@given(
-    seed=seeds, features=st.integers(1, 4), classes=st.integers(2, 6), m=counts, l2=penalties
-)
+@given(seed=seeds, features=st.integers(1, 4), classes=st.integers(2, 6), m=counts, l2=penalties)
 def test_softmax_comes_as_close_to_its_bound_as_two_dominant_classes_bring_it(
     seed, features, classes, m, l2
 ):
@@ -368,9 +366,7 @@ def test_fewer_samples_than_features_still_give_the_right_largest_curvature(seed
     top = np.linalg.norm(X, 2) ** 2 / m
     assert bq.LeastSquares(X, y, l2=l2).curvature.b == pytest.approx(l2 + top, rel=1e-12)
     assert bq.Logistic(X, y, l2=l2).curvature.b == pytest.approx(l2 + top / 4, rel=1e-12)
-    assert bq.Softmax(X, y, classes=2, l2=l2).curvature.b == pytest.approx(
-        l2 + top / 2, rel=1e-12
-    )
+    assert bq.Softmax(X, y, classes=2, l2=l2).curvature.b == pytest.approx(l2 + top / 2, rel=1e-12)
 
 
 def test_a_condition_number_of_a_million_is_measured_to_many_digits():

@@ -58,12 +58,8 @@ def assert_evaluated_one_by_one(ensemble, losses, rng):
     close = {"rtol": 1e-12, "atol": 1e-12}
     pairs = list(zip(losses, X, V, strict=True))
     np.testing.assert_allclose(ensemble.values(X), [f.value(x) for f, x, _ in pairs], **close)
-    np.testing.assert_allclose(
-        ensemble.gradients(X), [f.gradient(x) for f, x, _ in pairs], **close
-    )
-    np.testing.assert_allclose(
-        ensemble.products(X, V), [f.hvp(x, v) for f, x, v in pairs], **close
-    )
+    np.testing.assert_allclose(ensemble.gradients(X), [f.gradient(x) for f, x, _ in pairs], **close)
+    np.testing.assert_allclose(ensemble.products(X, V), [f.hvp(x, v) for f, x, v in pairs], **close)
     np.testing.assert_allclose(
         ensemble.total_hessian(X[0]),
         sum(f.hessian(X[0]) for f in losses),
@@ -127,8 +123,7 @@ def test_padding_changes_nothing():
     rng = np.random.default_rng(2)
     sizes = [1, 2, 3, 4, 5, 7, 8, 9, 1000]
     losses = [
-        bq.Logistic(rng.standard_normal((m, 3)), rng.integers(2, size=m), l2=0.1 * m)
-        for m in sizes
+        bq.Logistic(rng.standard_normal((m, 3)), rng.integers(2, size=m), l2=0.1 * m) for m in sizes
     ]
     assert_evaluated_one_by_one(bq.Problem(losses).everybody, losses, rng)
 
@@ -276,9 +271,7 @@ def test_of_many_minimisers_of_least_squares_the_smallest_is_returned(seed, n, d
     rng = np.random.default_rng(seed)
     rank = data.draw(st.integers(1, dim - 1))
     basis = rng.standard_normal((rank, dim))
-    parts = [
-        (rng.standard_normal((m, rank)) @ basis, rng.standard_normal(m)) for _ in range(n)
-    ]
+    parts = [(rng.standard_normal((m, rank)) @ basis, rng.standard_normal(m)) for _ in range(n)]
     problem = bq.Problem([bq.LeastSquares(X, y) for X, y in parts])
     assert problem.regime == "C"
     X, y = np.vstack([X for X, _ in parts]), np.concatenate([y for _, y in parts])
@@ -432,9 +425,7 @@ def test_beyond_the_dense_dimension_curved_losses_are_minimised_by_differences_a
         gap = x - c
         return float(np.logaddexp(gap, -gap).sum() + 0.05 * x @ x), np.tanh(gap) + 0.1 * x
 
-    problem = bq.Problem(
-        [bq.Function(value_and_grad, dim=dim, curvature=(0.1, 1.1), check=False)]
-    )
+    problem = bq.Problem([bq.Function(value_and_grad, dim=dim, curvature=(0.1, 1.1), check=False)])
     x = problem.optimum()
     assert np.abs(value_and_grad(x)[1]).max() <= 1e-12
     assert np.abs(x - c).max() > 1e-3  # the penalty moved it

@@ -35,7 +35,7 @@ def test_the_survivors_converge_to_the_limit(name, seed):
         rounds=6000,
     )
     settled(run)
-    # every original node is alive, or remembered by exactly one survivor, or on the list of the lost
+    # every original node is alive, or remembered by exactly one survivor, or known to be lost
     remembered = [node for legacy in run.inherited.values() for node in legacy.lineage]
     assert sorted([*run.survivors, *remembered, *run.lost]) == list(range(n))
 
@@ -125,12 +125,9 @@ def test_a_node_whose_every_neighbour_leaves_with_it():
 def test_chained_heirs_carry_everything_along():
     """Each heir is the next to leave: the first memory travels the whole chain unharmed."""
     problem = bq.problems.quadratics(n=8, dim=3, mu=1.0, L=4.0, seed=2)
-    departures, network = [], bq.graphs.path(8)
-    for node in range(7):
-        departures.append(bq.Departure(node, 200 + 50 * node))
-    run = bq.solve(
-        problem, network, departures=departures, will=bq.wills.Consensus(), rounds=4000
-    )
+    departures = [bq.Departure(node, 200 + 50 * node) for node in range(7)]
+    network = bq.graphs.path(8)
+    run = bq.solve(problem, network, departures=departures, will=bq.wills.Consensus(), rounds=4000)
     settled(run)
     assert [record.heir for record in run.departures] == [1, 2, 3, 4, 5, 6, 7]
     assert [len(record.passed_on) for record in run.departures] == list(range(7))

@@ -69,7 +69,7 @@ def run(
 @app.command()
 def demo(
     *,
-    seed: Annotated[int, typer.Option(min=0, help="Of the problem and the network.")] = 7,
+    seed: Annotated[int, typer.Option(min=0, help="Of the problem and the network.")] = 10,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The folder for the figure.")
     ] = Path("out/demo"),

@@ -372,6 +372,17 @@ def _check_handoff(handoff: str) -> None:
         )
 
 
+def check_wills(will: Will | Mapping[int | None, Will], *, n: int) -> None:
+    """Refuse a mapping that names somebody who does not exist: a slip that would go unnoticed."""
+    if isinstance(will, Mapping):
+        for node in will:
+            if node is not None and node not in range(n):
+                raise InvalidWill(
+                    f"There is a will for node {node!r}, who does not exist.",
+                    remedy=f"Nodes are numbered 0..{n - 1}; the default has the key None.",
+                )
+
+
 def will_of(will: Will | Mapping[int | None, Will], node: int) -> Will:
     """Return the will of one node: its own if it has one, the default (key None) otherwise."""
     if isinstance(will, Mapping):

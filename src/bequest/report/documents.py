@@ -68,6 +68,7 @@ class RunDocument(TypedDict):
     steps: list[StepDocument]
     pilot: dict[str, float | None] | None
     departures: list[DepartureDocument]
+    certificate: dict[str, dict[str, object]] | None
     provenance: dict[str, str]
 
 
@@ -111,6 +112,7 @@ def document_of(run: Run, *, will: str, seed: int) -> RunDocument:
         ],
         "pilot": _pilot(run.pilot),
         "departures": [_departure(record) for record in run.departures],
+        "certificate": None if offset is None else run.certificate.as_dict(),
         "provenance": dict(run.provenance),
     }
 

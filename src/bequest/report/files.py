@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bequest.errors import InvalidInput
+from bequest.errors import CannotWrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ def write(path: Path, content: bytes) -> None:
     """Write a file so that readers see the old one or the new one, and never a part of it.
 
     Raises:
-        InvalidInput: it cannot be written there.
+        CannotWrite: it cannot be written there.
     """
     with _explained(path):
         if _is_special(path):  # a device or a pipe is written to, not replaced
@@ -39,7 +39,7 @@ def check_writable(path: Path) -> None:
     """Fail now rather than after a long computation if ``path`` cannot be written later.
 
     Raises:
-        InvalidInput: it cannot.
+        CannotWrite: it cannot.
     """
     with _explained(path):
         if path.is_dir():
@@ -52,7 +52,7 @@ def make_folder(path: Path) -> None:
     """Create a folder, and those above it, if it is not there, and check that it is writable.
 
     Raises:
-        InvalidInput: it cannot be created, or is not writable.
+        CannotWrite: it cannot be created, or is not writable.
     """
     with _explained(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def _explained(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise InvalidInput(
+        raise CannotWrite(
             f"{path} cannot be written: {(error.strerror or str(error)).lower()}.",
             remedy="Choose another place, or create its folder and check its permissions.",
         ) from error

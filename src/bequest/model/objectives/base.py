@@ -131,7 +131,7 @@ def checked(values: ArrayLike, what: str, *, ndim: int) -> np.ndarray:
         array = frozen(values)
     except (TypeError, ValueError) as error:
         raise InvalidObjective(
-            f"{what} is not an array of numbers: {error}.",
+            f"{what} is not an array of numbers: {str(error).rstrip('.')}.",
             remedy="Pass a rectangular array of real numbers.",
         ) from error
     if array.ndim != ndim or 0 in array.shape:
