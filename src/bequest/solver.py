@@ -12,13 +12,22 @@ import numpy as np
 
 from bequest import __version__
 from bequest.core import bounds
+from bequest.core.arrays import is_whole
 from bequest.core.bounds import Pilot
 from bequest.core.legacy import Legacy
 from bequest.engines.base import Plan
 from bequest.engines.vector import Vector as VectorEngine
-from bequest.errors import DimensionMismatch, InvalidMethod, InvalidWill, NotFinite, OptimumUnknown
+from bequest.errors import (
+    DimensionMismatch,
+    InvalidMethod,
+    InvalidObjective,
+    InvalidWill,
+    NotFinite,
+    OptimumUnknown,
+)
 from bequest.model.events import schedule
 from bequest.model.graph import as_graph
+from bequest.model.problem import Problem
 from bequest.model.run import Run, Status
 from bequest.model.wills import Adaptive, Will, check_wills, will_of
 
@@ -31,7 +40,6 @@ if TYPE_CHECKING:
     from bequest.engines.base import Engine, Progress
     from bequest.model.events import Departure
     from bequest.model.graph import Graph
-    from bequest.model.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,14 @@ def solve(
     >>> run.status, bool(run.error[-1] < 1e-4), len(run.survivors)
     (<Status.CONVERGED: 'converged'>, True, 18)
     """
-    if isinstance(rounds, bool) or int(rounds) != rounds or rounds < 0:
+    if not isinstance(problem, Problem):
+        raise InvalidObjective(
+            f"The problem is a {type(problem).__name__}.",
+            remedy="Pass bequest.Problem([...]) with one objective per node.",
+        )
+    if not isinstance(method, GradientTracking):
+        raise InvalidMethod(f"The method is {method!r}.", remedy="Pass GradientTracking(step=...).")
+    if not is_whole(rounds, least=0):
         raise InvalidMethod(f"rounds is {rounds}.", remedy="Use a whole number >= 0.")
     network = as_graph(graph, problem.n)
     leaving = schedule(departures, n=problem.n, rounds=int(rounds))
@@ -202,7 +217,13 @@ def _optimum(problem: Problem, wills: Mapping[int, Will]) -> Vector | None:
 
 
 def _start(problem: Problem, start: ArrayLike | None) -> Matrix:
-    origin = np.zeros(problem.dim) if start is None else np.asarray(start, dtype=float)
+    try:
+        origin = np.zeros(problem.dim) if start is None else np.asarray(start, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DimensionMismatch(
+            "start is not an array of numbers.",
+            remedy=f"Use one point of length {problem.dim}, or one row per node.",
+        ) from error
     if origin.shape not in {(problem.dim,), (problem.n, problem.dim)}:
         raise DimensionMismatch(
             f"start has shape {origin.shape}.",

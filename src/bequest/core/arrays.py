@@ -22,6 +22,13 @@ def frozen(values: ArrayLike) -> Vector:
     return array
 
 
+def is_whole(number: object, *, least: int) -> bool:
+    """Whether something is a whole number of at least ``least``; NaN, text and booleans are not."""
+    if isinstance(number, bool) or not isinstance(number, int | np.integer):
+        return False
+    return int(number) >= least
+
+
 def norm(vector: Vector) -> float:
     """Return the Euclidean norm; unlike a plain sum of squares it does not overflow early."""
     return float(np.linalg.norm(vector))

@@ -1,8 +1,8 @@
-"""The minimiser of a smooth convex function, to the last digits."""
+"""The minimiser of a smooth convex function to the last digits, or an honest no."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,49 +14,76 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Matrix, Vector
 
+    Descent = Callable[[Vector, Vector, float], "Direction"]
+
 ACCURACY = 1e-12
 # An ill-conditioned Hessian limits what rounding lets anybody reach, to about kappa * 1e-16.
 _ROUNDING_FLOOR = 1e-8
 _PATIENCE = 3
 _MAX_STEPS = 200
+# Eigenvalues below this part of the largest (times sqrt(dim)) are rounding, not curvature.
+_FLAT = 1e-13
+# Gradients below this part of the terms they are the sum of are rounding, not slope.
+_LEVEL = 1e-13
+
+
+class Direction(NamedTuple):
+    """Where to go from a point.
+
+    ``curved``: whether curvature said so (a Newton step), or only the slope of a part without
+    curvature, whose length means nothing. ``flat``: a basis of the directions without curvature.
+    """
+
+    step: Vector
+    curved: bool
+    flat: Matrix
 
 
 def newton(
     value: Callable[[Vector], float],
     gradient: Callable[[Vector], Vector],
-    solve: Callable[[Vector, Vector], Vector],
+    descent: Descent,
     start: Vector,
+    magnitude: Callable[[Vector], float] | None = None,
 ) -> Vector:
     """Return argmin by damped Newton steps, accurate to 1e-12 (1 + |x|).
 
     Where the condition number puts that below rounding (kappa > 1e4 or so), the steps go on
-    until they no longer shrink.
+    until they no longer shrink. Where minimisers form a set, one close to the start is found.
 
     Args:
         value: f(x).
         gradient: grad f(x).
-        solve: (x, r) -> H(x)^-1 r, with the pseudo-inverse where H is singular.
-        start: where to begin; where minimisers form a set, the limit lies close to it.
+        descent: (x, gradient, noise) -> the Direction; ``dense_descent`` or ``product_descent``.
+        start: where to begin.
+        magnitude: how large the terms are whose sum the gradient is, which tells a slope from
+            rounding; the largest gradient met on the way by default.
 
     Raises:
         OptimumUnknown: no minimiser was found to that accuracy.
     """
     x = np.array(start, dtype=float)
-    best, stalled = np.inf, 0
     slope, level = gradient(x), value(x)
+    first, steepest = level, norm(slope)
+    shortest, previous, stalled = np.inf, np.inf, 0
     for _ in range(_MAX_STEPS):
-        direction = -solve(x, slope)
-        length = norm(direction)
+        if not (np.isfinite(level) and np.isfinite(slope).all() and np.isfinite(x).all()):
+            break
+        steepest = max(steepest, norm(slope))
+        noise = _LEVEL * (steepest if magnitude is None else magnitude(x))
+        step, curved, flat = descent(x, slope, noise)
+        length = norm(step)
         if not np.isfinite(length):
             break
-        relative = length / (1 + norm(x))
-        stalled = stalled + 1 if length >= best / 2 else 0
-        if (stalled and relative <= ACCURACY) or (
-            stalled >= _PATIENCE and relative <= _ROUNDING_FLOOR
-        ):
-            return x
-        best = min(best, length)
-        x, level, slope = _line_search(value, gradient, x, level, slope, direction)
+        stalled = stalled + 1 if length >= 0.9 * shortest else 0
+        shrinking = min(length / previous, 0.9) if previous > 0 else 0.0
+        # Steps that shrink by a factor q leave q/(1-q) times the last one to go.
+        left = length * max(1.0, shrinking / (1 - shrinking)) / (1 + norm(x))
+        if curved and (left <= ACCURACY or (stalled >= _PATIENCE and left <= _ROUNDING_FLOOR)):
+            _refuse_runaway(value, x, flat, scale=abs(first) + abs(level))
+            return x + step if left <= ACCURACY else x
+        shortest, previous = min(shortest, length), length
+        x, level, slope = _line_search(value, gradient, x, level, slope, step)
     raise OptimumUnknown(
         "The minimiser was not found to 1e-12: the loss may have none "
         f"(stopped at |x| = {norm(x):.3g} with gradient norm {norm(slope):.3g}).",
@@ -73,36 +100,108 @@ def _line_search(
     direction: Vector,
 ) -> tuple[Vector, float, Vector]:
     """Return the next point, its value and its gradient."""
-    descent = float(slope @ direction)
-    size, current = 1.0, norm(slope)
-    for _ in range(60):
+    descent, steepness = float(slope @ direction), norm(slope)
+
+    def at(size: float) -> tuple[Vector, float, Vector]:
         candidate = x + size * direction
-        reached = value(candidate)
-        tilt = gradient(candidate)
-        # Close to the minimiser values are all rounding, and the gradient is the better judge.
-        if reached <= level + 1e-4 * size * descent or norm(tilt) <= current / 2:
-            return candidate, reached, tilt
+        return candidate, value(candidate), gradient(candidate)
+
+    size = 1.0
+    found = at(size)
+    # Close to the minimiser values are all rounding, and the gradient is the better judge.
+    while not (found[1] <= level + 1e-4 * size * descent or norm(found[2]) <= steepness / 2):
         size /= 2
-    return x + direction, value(x + direction), gradient(x + direction)
+        if size < 1e-18:
+            return at(1.0)
+        found = at(size)
+    # A slope that has hardly eased is followed further: steps along it are not Newton's.
+    while size >= 1.0 and float(found[2] @ direction) < 0.5 * descent and size < 1e18:
+        further = at(2 * size)
+        if not further[1] < found[1]:
+            break
+        size, found = 2 * size, further
+    return found
 
 
-def pseudo_solve(hessian: Matrix, right: Vector) -> Vector:
-    """Return H^-1 r for symmetric H >= 0; the smallest solution where H is singular."""
+def _refuse_runaway(
+    value: Callable[[Vector], float], x: Vector, flat: Matrix, *, scale: float
+) -> None:
+    """Refuse a point at which the loss has only become too flat to descend any further.
+
+    Separable logistic losses decrease for ever, until slope and curvature both vanish in
+    rounding. What gives it away: in a direction without curvature a loss that has minimisers
+    rises both ways in the end, or neither way; this one rises one way only.
+    """
+    far = 1e4 * (1 + norm(x))
+    here, noise = value(x), 1e-8 * (scale + 1e-300)
+    for v in flat.T:
+        ahead, behind = value(x + far * v) - here, value(x - far * v) - here
+        if (not ahead <= noise) != (not behind <= noise):
+            raise OptimumUnknown(
+                f"There is no minimiser: the loss may have none but at infinity, and is flat to "
+                f"rounding at |x| = {norm(x):.3g}.",
+                remedy="Add regularisation (l2 > 0).",
+            )
+
+
+def dense_descent(hessian: Callable[[Vector], Matrix]) -> Descent:
+    """Return the Newton directions of a function whose Hessian can be formed.
+
+    Where there is a slope but no curvature, that slope is followed first.
+    """
+
+    def descend(x: Vector, slope: Vector, noise: float) -> Direction:
+        H = hessian(x)
+        nothing = np.empty((slope.size, 0))
+        if not np.isfinite(H).all():
+            return Direction(np.full_like(slope, np.nan), False, nothing)
+        if _well_conditioned(H):
+            return Direction(-np.asarray(np.linalg.solve(H, slope)), True, nothing)
+        eigenvalues, basis = np.linalg.eigh(H)
+        curved = eigenvalues > _cutoff(eigenvalues)
+        inclined = ~curved & (np.abs(basis.T @ slope) > noise)
+        if inclined.any():
+            span = basis[:, inclined]
+            scale = max(float(eigenvalues[-1]), 0.0) or 1.0
+            return Direction(-(span @ (span.T @ slope)) / scale, False, nothing)
+        span = basis[:, curved]
+        return Direction(
+            -(span @ ((span.T @ slope) / eigenvalues[curved])), True, basis[:, ~curved]
+        )
+
+    return descend
+
+
+def product_descent(product: Callable[[Vector, Vector], Vector]) -> Descent:
+    """Return the Newton directions of a function known through H(x) v only."""
+
+    def descend(x: Vector, slope: Vector, noise: float) -> Direction:
+        step = -conjugate_gradients(lambda v: product(x, v), slope)
+        unmet = norm(slope + product(x, step))
+        curved = unmet <= max(noise, 0.5 * norm(slope))  # otherwise mostly slope, hardly curvature
+        return Direction(step if curved else -slope, curved, np.empty((slope.size, 0)))
+
+    return descend
+
+
+def _well_conditioned(H: Matrix) -> bool:
     try:
-        factor = np.linalg.cholesky(hessian)
+        pivots = np.diagonal(np.linalg.cholesky(H)) ** 2
     except np.linalg.LinAlgError:
-        return _spectral_solve(hessian, right)
-    diagonal = np.diagonal(factor)
-    if diagonal.min() ** 2 <= 1e-13 * diagonal.max() ** 2:
-        return _spectral_solve(hessian, right)
-    return np.asarray(np.linalg.solve(hessian, right), dtype=float)
+        return False
+    return bool(pivots.min() > 1e-9 * pivots.max())
 
 
-def _spectral_solve(hessian: Matrix, right: Vector) -> Vector:
-    eigenvalues, basis = np.linalg.eigh(hessian)
-    keep = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
-    solution: Vector = basis[:, keep] @ ((basis[:, keep].T @ right) / eigenvalues[keep])
-    return solution
+def _cutoff(eigenvalues: Vector) -> float:
+    return _FLAT * float(np.sqrt(eigenvalues.size)) * max(float(eigenvalues[-1]), 0.0)
+
+
+def pseudo_solve(H: Matrix, right: Vector) -> Vector:
+    """Return H^-1 r for symmetric H >= 0; the smallest solution where H is singular."""
+    eigenvalues, basis = np.linalg.eigh(H)
+    curved = eigenvalues > _cutoff(eigenvalues)
+    span = basis[:, curved]
+    return np.asarray(span @ ((span.T @ right) / eigenvalues[curved]), dtype=float)
 
 
 def conjugate_gradients(product: Callable[[Vector], Vector], right: Vector) -> Vector:

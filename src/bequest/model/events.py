@@ -42,6 +42,10 @@ def most_heterogeneous(problem: Problem, rounds: Sequence[int]) -> list[Departur
 
 def schedule(events: Iterable[Departure], *, n: int, rounds: int) -> Mapping[int, tuple[int, ...]]:
     """Return round -> who leaves at its end, ascending, or say which event is impossible."""
+    if isinstance(events, Departure):
+        raise InvalidEvent(
+            f"departures is {events}, one event and not a sequence.", remedy="Pass [that event]."
+        )
     by_round: dict[int, list[int]] = {}
     gone: dict[int, int] = {}
     for event in events:

@@ -118,6 +118,8 @@ def _checked_edges(edges: Iterable[Any]) -> Indices:
         pairs = np.array([tuple(edge) for edge in edges])
         if pairs.size and (pairs.ndim != 2 or pairs.shape[1] != 2):
             raise ValueError("not pairs")
+        if pairs.size and not (np.isfinite(pairs).all() and (np.abs(pairs) < 2**31).all()):
+            raise ValueError("not node numbers")
         whole = pairs.astype(int)
         if not np.array_equal(whole, pairs) or (whole < 0).any():
             raise ValueError("not node numbers")

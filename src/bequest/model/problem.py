@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bequest.core import minimise
-from bequest.core.arrays import frozen
+from bequest.core.arrays import frozen, norm
 from bequest.core.legacy import Legacy
-from bequest.errors import DimensionMismatch, InvalidObjective, OptimumUnknown
+from bequest.errors import DimensionMismatch, InvalidObjective
 from bequest.model.objectives.base import Objective, Stack
 
 if TYPE_CHECKING:
@@ -153,7 +153,13 @@ class Problem:
         return total
 
     def _everywhere(self, x: ArrayLike) -> Matrix:
-        return np.broadcast_to(np.asarray(x, dtype=float), (self.n, self.dim))
+        point = np.asarray(x, dtype=float)
+        if point.shape != (self.dim,):
+            raise DimensionMismatch(
+                f"x has shape {point.shape}, but this problem has dim {self.dim}.",
+                remedy=f"Pass a vector of length {self.dim}.",
+            )
+        return np.broadcast_to(point, (self.n, self.dim))
 
     def optimum(self) -> Vector:
         """Return x* = argmin of the full sum, to 1e-12; raises OptimumUnknown if there is none.
@@ -241,7 +247,10 @@ class Ensemble:
         """Return the smallest eigenvalue of the mean Hessian at x; 0 if it is too large to form."""
         if self.dim > _DENSE_DIM:
             return 0.0
-        return max(float(np.linalg.eigvalsh(self.total_hessian(x))[0]) / self.size, 0.0)
+        hessian = self.total_hessian(x)
+        if not np.isfinite(hessian).all():
+            return 0.0  # the run itself will tell
+        return max(float(np.linalg.eigvalsh(hessian)[0]) / self.size, 0.0)
 
     def minimiser(self, legacy: Legacy, start: Vector | None = None) -> Vector:
         """Return argmin of sum f_j + legacy, to 1e-12 (1 + |x|).
@@ -260,34 +269,28 @@ class Ensemble:
             total: Vector = self.gradients(everywhere(x)).sum(axis=0) + legacy.gradient(x)
             return total
 
-        def solve(x: Vector, right: Vector) -> Vector:
-            if self.dim <= _DENSE_DIM:
-                hessian = self.total_hessian(x) + legacy.eta * np.eye(self.dim)
-                return minimise.pseudo_solve(hessian, right)
-            return minimise.conjugate_gradients(
-                lambda v: self.products(everywhere(x), everywhere(v)).sum(axis=0) + legacy.eta * v,
-                right,
-            )
+        def size(x: Vector) -> float:
+            parts = np.linalg.norm(self.gradients(everywhere(x)), axis=1).sum()
+            return float(parts) + legacy.eta * norm(x) + norm(legacy.p)
 
+        # Gradients at the origin too: what cancels inside a node (A x against A c) leaves
+        # rounding as well.
+        at_origin = size(np.zeros(self.dim))
+
+        def magnitude(x: Vector) -> float:
+            return size(x) + at_origin
+
+        def hessian(x: Vector) -> Matrix:
+            return self.total_hessian(x) + legacy.eta * np.eye(self.dim)
+
+        def product(x: Vector, v: Vector) -> Vector:
+            bent: Vector = self.products(everywhere(x), everywhere(v)).sum(axis=0)
+            return bent + legacy.eta * v
+
+        if self.dim <= _DENSE_DIM:
+            descent = minimise.dense_descent(hessian)
+        else:
+            descent = minimise.product_descent(product)
         origin = np.zeros(self.dim) if start is None else start
         with np.errstate(over="ignore", invalid="ignore"):
-            found = minimise.newton(value, gradient, solve, origin)
-        self._refuse_runaway(origin, found, legacy)
-        return found
-
-    def _refuse_runaway(self, origin: Vector, found: Vector, legacy: Legacy) -> None:
-        """Refuse a point at which the loss has only become too flat to descend any further.
-
-        Separable logistic losses decrease for ever; Newton steps follow until gradient and
-        Hessian both vanish in rounding. What gives it away: along the way that was taken there
-        was curvature at the beginning and there is none at the end.
-        """
-        way = np.broadcast_to(found - origin, (self.size, self.dim))
-        before = self.products(np.broadcast_to(origin, way.shape), way).sum(axis=0) @ way[0]
-        after = self.products(np.broadcast_to(found, way.shape), way).sum(axis=0) @ way[0]
-        if legacy.eta == 0 and after < 1e-9 * before:
-            raise OptimumUnknown(
-                f"The sum of the losses has no minimiser: it still decreases at |x| = "
-                f"{np.linalg.norm(found):.3g}, where it is flat to rounding.",
-                remedy="Add regularisation (l2 > 0).",
-            )
+            return minimise.newton(value, gradient, descent, origin, magnitude)

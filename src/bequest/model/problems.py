@@ -58,6 +58,8 @@ def quadratics(
         )
     if not 0 <= mu <= L or not np.isfinite(L):
         raise InvalidObjective(f"mu={mu}, L={L}.", remedy="Use 0 <= mu <= L, both finite.")
+    if not (np.isfinite(spread) and spread >= 0):
+        raise InvalidObjective(f"spread={spread}.", remedy="Use a finite number >= 0.")
     rng = np.random.default_rng(seed)
     if spectrum is None:
         spectrum = "uniform" if basis == "random" else "linear"

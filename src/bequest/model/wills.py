@@ -372,30 +372,31 @@ def _check_handoff(handoff: str) -> None:
         )
 
 
-def check_wills(will: Will | Mapping[int | None, Will], *, n: int) -> None:
-    """Refuse a mapping that names somebody who does not exist: a slip that would go unnoticed."""
-    if isinstance(will, Mapping):
-        for node in will:
-            if node is not None and node not in range(n):
-                raise InvalidWill(
-                    f"There is a will for node {node!r}, who does not exist.",
-                    remedy=f"Nodes are numbered 0..{n - 1}; the default has the key None.",
-                )
+def check_wills(will: object, *, n: int) -> None:
+    """Refuse what is not a will, and wills of somebody who does not exist (a slip, unnoticed)."""
+    if not isinstance(will, Mapping):
+        will = {None: will}
+    for node, one in will.items():
+        if not isinstance(one, Will):
+            raise InvalidWill(
+                f"{one!r} is not a will.",
+                remedy="Pass one of bequest.wills, e.g. wills.Adaptive().",
+            )
+        if node is not None and node not in range(n):
+            raise InvalidWill(
+                f"There is a will for node {node!r}, who does not exist.",
+                remedy=f"Nodes are numbered 0..{n - 1}; the default has the key None.",
+            )
 
 
 def will_of(will: Will | Mapping[int | None, Will], node: int) -> Will:
     """Return the will of one node: its own if it has one, the default (key None) otherwise."""
-    if isinstance(will, Mapping):
-        chosen = will.get(node, will.get(None))
-        if chosen is None:
-            raise InvalidWill(
-                f"Node {node} leaves, but has no will and there is no default.",
-                remedy="Add it to the mapping, or a default under the key None.",
-            )
-    else:
-        chosen = will
-    if not isinstance(chosen, Will):
+    if isinstance(will, Will):
+        return will
+    chosen = will.get(node, will.get(None))
+    if chosen is None:
         raise InvalidWill(
-            f"{chosen!r} is not a will.", remedy="Pass one of bequest.wills, e.g. wills.Adaptive()."
+            f"Node {node} leaves, but has no will and there is no default.",
+            remedy="Add it to the mapping, or a default under the key None.",
         )
     return chosen

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from bequest.core.arrays import is_whole
 from bequest.core.curvature import Curvature
 from bequest.errors import (
     DimensionMismatch,
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Indices, Matrix, Vector
 
+_EPSILON = float(np.finfo(float).eps)
 # Relative size of the steps of central differences: eps^(1/3), where their two errors balance.
-_STEP = float(np.finfo(float).eps) ** (1 / 3)
+_STEP = _EPSILON ** (1 / 3)
 # Estimated ranges are widened by this much: a sample never meets the extremes.
 _WIDENING = 0.1
-_DENSE_DIM = 64
+# Up to this dimension the Hessian is formed, a product per coordinate; beyond, Lanczos.
+_DENSE_DIM = 300
 
 
 class Function(Objective):
@@ -62,7 +65,7 @@ class Function(Objective):
                 f"value_and_grad is {value_and_grad!r}, which cannot be called.",
                 remedy="Pass a function x -> (value, gradient).",
             )
-        if int(dim) != dim or dim < 1:
+        if not is_whole(dim, least=1):
             raise DimensionMismatch(f"dim is {dim}.", remedy="Pass a whole number >= 1.")
         self._value_and_grad, self._hvp, self._dim = value_and_grad, hvp, int(dim)
         points = _sample_points(self._dim, seed)
@@ -108,7 +111,13 @@ class Function(Objective):
     def product(self, x: Vector, v: Vector) -> Vector:
         """Return H(x) v, by central differences of gradients if no hvp was given."""
         if self._hvp is not None:
-            return np.asarray(self._hvp(np.array(x), np.array(v)), dtype=float)
+            given = np.asarray(self._hvp(np.array(x), np.array(v)), dtype=float)
+            if given.shape != (self._dim,):
+                raise DimensionMismatch(
+                    f"The hvp has shape {given.shape}, but dim is {self._dim}.",
+                    remedy=f"Return a vector of length {self._dim}.",
+                )
+            return given
         size = float(np.linalg.norm(v))
         if size == 0:
             return np.zeros(self._dim)
@@ -130,23 +139,27 @@ class Function(Objective):
                 )
             h = _STEP * (1 + float(np.linalg.norm(x)))
             ahead, behind = self.evaluate(x + h * v), self.evaluate(x - h * v)
+            size = float(np.linalg.norm(gradient))
             _agree(
                 "gradient",
                 "value",
                 float(gradient @ v),
                 (ahead[0] - behind[0]) / (2 * h),
-                scale=float(np.linalg.norm(gradient)) + abs(value),
+                # differences of a large value are known to its rounding only
+                tolerance=1e-4 * size + 10 * _EPSILON * abs(value) / h,
             )
             if self._hvp is not None:
-                product = self.product(x, v)
-                difference = (ahead[1] - behind[1]) / (2 * h)
-                _agree(
-                    "hvp",
-                    "gradient",
-                    float(product @ v),
-                    float(difference @ v),
-                    scale=float(np.linalg.norm(difference)) + float(np.linalg.norm(gradient)),
-                )
+                product, difference = self.product(x, v), (ahead[1] - behind[1]) / (2 * h)
+                bend = float(np.linalg.norm(difference))
+                rounding = 10 * _EPSILON * size / h
+                for w in (v, np.roll(v, 1)):  # a second direction sees what is not symmetric
+                    _agree(
+                        "hvp",
+                        "gradient",
+                        float(product @ w),
+                        float(difference @ w),
+                        tolerance=1e-4 * bend + rounding,
+                    )
 
     def __repr__(self) -> str:
         return f"Function(dim={self.dim}, {self.curvature})"
@@ -220,16 +233,47 @@ def estimate_curvature(function: Function, points: Matrix) -> Curvature:
 
 def _hessian_ends(function: Function, x: Vector) -> tuple[float, float]:
     if function.dim <= _DENSE_DIM:
-        eigenvalues = np.linalg.eigvalsh(_dense_hessian(function, x))
+        hessian = _dense_hessian(function, x)
+        if not np.isfinite(hessian).all():
+            raise NotFinite(
+                f"The curvature at {x[:4]}... is not finite.",
+                remedy="Make the loss finite everywhere, or pass the curvature.",
+            )
+        eigenvalues = np.linalg.eigvalsh(hessian)
         return float(eigenvalues[0]), float(eigenvalues[-1])
-    from scipy.sparse.linalg import LinearOperator, eigsh
+    return _lanczos_end(function, x, "SA"), _lanczos_end(function, x, "LA")
 
-    operator = LinearOperator(
-        (function.dim, function.dim), matvec=lambda v: function.product(x, v), dtype=np.float64
-    )
+
+def _lanczos_end(function: Function, x: Vector, which: str) -> float:
+    from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
+
+    def product(v: Vector) -> Vector:
+        bent = function.product(x, v)
+        if not np.isfinite(bent).all():
+            raise NotFinite(
+                f"The curvature at {x[:4]}... is not finite.",
+                remedy="Make the loss finite everywhere, or pass the curvature.",
+            )
+        return bent
+
+    operator = LinearOperator((function.dim, function.dim), matvec=product, dtype=np.float64)
     start = np.cos(np.arange(function.dim) * 1.618033988749895)
-    ends = eigsh(operator, k=2, which="BE", v0=start, tol=1e-3, return_eigenvectors=False)
-    return float(ends.min()), float(ends.max())
+    if not np.any(product(start)):
+        return 0.0  # no curvature at all, which ARPACK takes for an error
+    options = {"k": 1, "v0": start, "ncv": 40, "tol": 1e-6, "return_eigenvectors": False}
+    try:
+        return float(eigsh(operator, which=which, **options)[0])
+    except ArpackNoConvergence:
+        # The lower end of a wide spectrum is the hard one, and zero is always a lower bound.
+        if which == "SA":
+            return 0.0
+        raise InvalidObjective(
+            "The largest curvature could not be estimated.", remedy="Pass the curvature."
+        ) from None
+    except ArpackError as error:
+        raise InvalidObjective(
+            f"The curvature could not be estimated: {error}", remedy="Pass the curvature."
+        ) from error
 
 
 def _dense_hessian(function: Function, x: Vector) -> Matrix:
@@ -243,8 +287,8 @@ def _sample_points(dim: int, seed: int) -> Matrix:
     return points
 
 
-def _agree(claim: str, source: str, claimed: float, measured: float, *, scale: float) -> None:
-    if abs(claimed - measured) > 1e-4 * (abs(measured) + scale + 1e-8):
+def _agree(claim: str, source: str, claimed: float, measured: float, *, tolerance: float) -> None:
+    if not abs(claimed - measured) <= 1e-4 * abs(measured) + tolerance + 1e-12:
         raise GradientMismatch(
             f"The {claim} disagrees with the {source}: along a random direction it says "
             f"{claimed:.6g}, differences of the {source} say {measured:.6g}.",

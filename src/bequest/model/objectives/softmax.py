@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bequest.core.arrays import is_whole
 from bequest.core.curvature import Curvature
 from bequest.errors import InvalidLabels, InvalidObjective
 from bequest.model.objectives.samples import SampleLoss, SampleStack, gram_ends
@@ -28,7 +29,7 @@ class Softmax(SampleLoss):
 
     def __init__(self, X: ArrayLike, y: ArrayLike, classes: int, l2: float = 0.0) -> None:
         super().__init__(X, y, l2)
-        if int(classes) != classes or classes < 2:
+        if not is_whole(classes, least=2):
             raise InvalidObjective(f"classes is {classes}.", remedy="Pass a whole number >= 2.")
         self.classes = int(classes)
         wrong = (self.y != np.floor(self.y)) | (self.y < 0) | (self.y >= self.classes)
