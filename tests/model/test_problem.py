@@ -301,6 +301,29 @@ def test_collinear_features_do_not_make_least_squares_unsolvable(dim, m):
         assert np.abs(x - smallest).max() <= 1e-12 * cond**2 * (1 + np.linalg.norm(smallest))
 
 
+@pytest.mark.parametrize("scale", [1e-5, 1e-4, 1e-2])
+def test_collinear_features_of_different_scales_do_not_make_least_squares_unsolvable(scale):
+    """What is small beside the largest entry of a Hessian is noise, however small the others."""
+    rng = np.random.default_rng(int(1 / scale))
+    for _ in range(250):
+        z, y = rng.standard_normal((2, int(rng.choice([1, 5, 50]))))
+        X = z[:, None] * [scale * rng.uniform(1, 3), rng.uniform(1, 3)]
+        x = bq.Problem([bq.LeastSquares(X, y)]).optimum()
+        smallest = np.linalg.lstsq(X, y, rcond=1e-10)[0]
+        assert np.abs(x - smallest).max() <= 1e-12 * (1 + np.linalg.norm(smallest))
+
+
+@pytest.mark.parametrize("cond", [10.0, 100.0, 700.0])
+def test_a_singular_least_squares_problem_may_be_ill_conditioned_besides(cond):
+    rng = np.random.default_rng(int(cond))
+    for _ in range(100):
+        U, V = (np.linalg.qr(rng.standard_normal(s))[0] for s in ((50, 2), (3, 3)))
+        X, y = 3.0 * (U * [1.0, 1.0 / cond]) @ V[:, :2].T, rng.standard_normal(50)
+        x = bq.Problem([bq.LeastSquares(X, y)]).optimum()
+        smallest = np.linalg.lstsq(X, y, rcond=1e-10)[0]
+        assert np.abs(x - smallest).max() <= 1e-12 * cond**2 * (1 + np.linalg.norm(smallest))
+
+
 def test_of_many_minimisers_of_quadratics_the_smallest_is_returned():
     flat = bq.Quadratic(np.diag([1.0, 0.0, 0.0]), [3.0, 5.0, 7.0])
     other = bq.Quadratic(np.diag([0.0, 2.0, 0.0]), [3.0, 5.0, 7.0])
@@ -321,6 +344,19 @@ def test_robust_losses_without_a_penalty_are_minimised_however_far_their_outlier
     problem = bq.Problem(losses)
     x = problem.optimum()
     assert np.linalg.norm(problem.gradient(x)) <= 1e-11 * problem.b.sum() * (1 + np.abs(x).max())
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.1, 0.5])
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_robust_losses_with_a_small_penalty_are_minimised_without_going_in_circles(dim, delta):
+    """Strongly convex, so there is a minimiser; but every kink changes the Newton direction."""
+    for seed in range(60):
+        rng = np.random.default_rng([dim, seed])
+        X, centre = rng.standard_normal((20, dim)), 100 * rng.standard_normal(dim)
+        y = X @ centre + 3 * rng.standard_normal(20)
+        problem = bq.Problem([bq.Huber(X, y, delta=delta, l2=1e-3)])
+        x = problem.optimum()
+        assert np.linalg.norm(problem.gradient(x)) <= 1e-12 * problem.L * (1 + np.linalg.norm(x))
 
 
 def test_a_robust_loss_that_starts_flat_is_still_minimised():
@@ -370,12 +406,14 @@ def test_a_single_sample_without_a_penalty_has_no_optimum():
             bq.Problem([loss]).optimum()
 
 
-def test_separable_softmax_losses_without_a_penalty_have_no_optimum():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((30, 2))
-    scores = X @ rng.standard_normal((2, 3))
+@pytest.mark.parametrize("seed", range(8))
+def test_separable_softmax_losses_without_a_penalty_have_no_optimum(seed):
+    rng = np.random.default_rng(seed)
+    dim, classes = 2 + seed % 2, 3 + seed % 3
+    X = rng.standard_normal((20, dim))
+    labels = (X @ rng.standard_normal((dim, classes))).argmax(axis=1)
     with pytest.raises(bq.errors.OptimumUnknown):
-        bq.Problem([bq.Softmax(X, scores.argmax(axis=1), classes=3)]).optimum()
+        bq.Problem([bq.Softmax(X, labels, classes=classes)]).optimum()
 
 
 def test_a_loss_that_falls_for_ever_has_no_optimum():

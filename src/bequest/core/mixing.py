@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from bequest.core.parallel import WORTHWHILE, both
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -50,32 +48,20 @@ def metropolis(edges: Indices, nodes: int) -> csr_array:
     )
 
 
-def mixer(weights: csr_array) -> Callable[[Matrix, Matrix, Matrix, Matrix], None]:
-    """Return ``mix(one, mixed_one, other, mixed_other)``, which averages two arrays in place.
-
-    It writes W @ one into ``mixed_one`` and W @ other into ``mixed_other``, in the form that is
-    fastest at this size.
-    """
+def mixer(weights: csr_array) -> Callable[[Matrix, Matrix], None]:
+    """Return ``mix(source, target)``, which writes W @ source, in the form that is faster here."""
     nodes = weights.shape[0]
     # A dense product streams through memory; it wins on few nodes and on crowded graphs.
     if nodes <= DENSE_NODES or weights.nnz > nodes * nodes / 8:
         dense = np.ascontiguousarray(weights.toarray())
 
-        def mix_dense(one: Matrix, mixed_one: Matrix, other: Matrix, mixed_other: Matrix) -> None:
-            np.matmul(dense, one, out=mixed_one)
-            np.matmul(dense, other, out=mixed_other)
+        def mix_dense(source: Matrix, target: Matrix) -> None:
+            np.matmul(dense, source, out=target)
 
         return mix_dense
 
-    def multiply(source: Matrix, target: Matrix) -> None:
+    def mix_sparse(source: Matrix, target: Matrix) -> None:
         target[...] = weights @ source
-
-    def mix_sparse(one: Matrix, mixed_one: Matrix, other: Matrix, mixed_other: Matrix) -> None:
-        if weights.nnz * one.shape[1] < WORTHWHILE:
-            multiply(one, mixed_one)
-            multiply(other, mixed_other)
-        else:
-            both(lambda: multiply(one, mixed_one), lambda: multiply(other, mixed_other))
 
     return mix_sparse
 

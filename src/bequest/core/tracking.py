@@ -15,19 +15,18 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Matrix, Tensor, Vector
     from bequest.core.legacy import Legacy
 
-    Gradient = Callable[[Matrix, Matrix], None]
-    Mix = Callable[[Matrix, Matrix, Matrix, Matrix], None]
+    Apply = Callable[[Matrix, Matrix], None]
 
 
 def advance(
-    X: Tensor, Z: Tensor, G: Tensor, *, rounds: int, step: float, mix: Mix, gradient: Gradient
+    X: Tensor, Z: Tensor, G: Tensor, *, rounds: int, step: float, mix: Apply, gradient: Apply
 ) -> None:
     """Run rounds of adapt-then-combine gradient tracking from slot 0 into slots 1..rounds.
 
     One round is x+ = W (x - step z), z+ = W z + grad h(x+) - grad h(x). Slot t of the windows
     ``X``, ``Z``, ``G`` (slots x nodes x dim) holds the state after round t, so that whoever
     watches can evaluate many rounds in one array operation and a round itself stays bare.
-    ``mix(x, mixed_x, z, mixed_z)`` and ``gradient(x, target)`` write into what they are given.
+    ``mix(source, target)`` and ``gradient(points, target)`` write into their second argument.
 
     Paper: alg:lgt.
     Deviates: the local track of alg:lgt is communication free and only read at a departure, so
@@ -39,8 +38,9 @@ def advance(
     for x_next, z_next, g_next in slots[1 : rounds + 1]:
         np.multiply(z, -step, out=message)
         message += x
-        mix(message, x_next, z, z_next)
+        mix(message, x_next)
         gradient(x_next, g_next)
+        mix(z, z_next)
         z_next += g_next
         z_next -= g
         x, z, g = x_next, z_next, g_next

@@ -36,15 +36,14 @@ class Gauges:
             infinitely wrong.
         """
         slots, nodes = X.shape[:2]
-        ones = np.ones(nodes)
-        slopes, means = ones @ G, (ones / nodes) @ X
+        slopes, means = _totals(G), _totals(X) / nodes
         spread = _farthest(X, means[:, None, :])
         escaped = np.flatnonzero(~(np.linalg.norm(means, axis=1) + spread <= self._bound))
         good = int(escaped[0]) if escaped.size else slots
         rounds = slice(first, first + good)
         self._spread[rounds] = spread[:good]
         self._slope[rounds] = np.linalg.norm(slopes, axis=1)[:good]
-        self._gap[rounds] = np.linalg.norm(ones @ Z - slopes, axis=1)[:good]
+        self._gap[rounds] = np.linalg.norm(_totals(Z) - slopes, axis=1)[:good]
         if self._optimum is not None:
             self._error[rounds] = _farthest(X, self._optimum[None, None])[:good]
         if not np.isfinite(self._slope[rounds]).all():
@@ -71,14 +70,29 @@ class Gauges:
         return Trajectory(error, self._gap, self._slope, self._spread)
 
 
-def _farthest(X: Tensor, centre: np.ndarray) -> Vector:
-    """Return, per slot, the largest distance of a node to the centre of the slot."""
+def _several(X: Tensor) -> Tensor:
+    """Return the slots with several short rows joined into one, where their number allows.
+
+    NumPy's inner loops then run over hundreds of numbers instead of ``dim``. (A product with a
+    vector of ones would do as well, until BLAS spreads it over cores that are busy.)
+    """
     slots, nodes, dim = X.shape
-    # Broadcasting over short rows is slow: where their number allows, take several at a time.
-    several = math.gcd(nodes, 64)
-    wide = X.reshape(slots, nodes // several, several * dim)
-    offset = (wide - np.tile(centre, (1, 1, several))).reshape(X.shape)
-    offset *= offset
-    squares = offset @ np.ones(dim)
+    joined = math.gcd(nodes, 64)
+    return X.reshape(slots, nodes // joined, joined * dim)
+
+
+def _totals(X: Tensor) -> Matrix:
+    """Return, per slot, the sum over the nodes."""
+    sums = np.einsum("srk->sk", _several(X))
+    totals: Matrix = sums.reshape(X.shape[0], -1, X.shape[2]).sum(axis=1)
+    return totals
+
+
+def _farthest(X: Tensor, centre: Tensor) -> Vector:
+    """Return, per slot, the largest distance of a node to the centre of the slot."""
+    rows = _several(X)
+    repeats = rows.shape[2] // X.shape[2]
+    offset = (rows - np.tile(centre, (1, 1, repeats))).reshape(X.shape)
+    squares = np.einsum("snd,snd->sn", offset, offset)
     farthest: Vector = np.sqrt(squares.max(axis=1))
     return farthest

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bequest.core.curvature import Curvature
-from bequest.core.parallel import WORTHWHILE, both
 from bequest.errors import DimensionMismatch, NotConvex, NotSymmetric
 from bequest.model.objectives.base import Objective, Stack, checked
 
@@ -91,34 +90,20 @@ class QuadraticStack(Stack):
         return True
 
     @cached_property
-    def _blocks(self) -> list[tuple[slice, Any]]:
-        """The members' matrices on the diagonal of one or two sparse matrices, with their rows."""
+    def _blocks(self) -> Any:  # noqa: ANN401 - scipy's sparse arrays are untyped
+        """The members' matrices on the diagonal of one sparse matrix, where that is faster."""
         from scipy.sparse import bsr_array
 
         n, d = self.shape
         if n < _BLOCK_NODES or d >= _BLOCK_DIM:
-            return []
-        halves = [slice(0, n)] if self.A.size < WORTHWHILE else [slice(0, n // 2), slice(n // 2, n)]
-        blocks = []
-        for rows in halves:
-            size = rows.stop - rows.start
-            diagonal = (self.A[rows], np.arange(size), np.arange(size + 1))
-            blocks.append((rows, bsr_array(diagonal, shape=(size * d, size * d))))
-        return blocks
+            return None
+        return bsr_array((self.A, np.arange(n), np.arange(n + 1)), shape=(n * d, n * d))
 
     def _multiply(self, X: Matrix, out: Matrix) -> None:
-        if not self._blocks:
+        if self._blocks is None:
             np.matvec(self.A, X, out=out)
-            return
-
-        def multiply(rows: slice, matrix: Any) -> None:  # noqa: ANN401 - scipy is untyped
-            out[rows] = (matrix @ X[rows].reshape(-1)).reshape(-1, X.shape[1])
-
-        if len(self._blocks) == 1:
-            multiply(*self._blocks[0])
         else:
-            first, second = self._blocks
-            both(lambda: multiply(*first), lambda: multiply(*second))
+            out.reshape(-1)[...] = self._blocks @ X.reshape(-1)
 
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
