@@ -546,3 +546,34 @@ def test_a_huge_penalty_takes_over(kind, l2):
     x = bq.Problem([loss]).optimum()
     first_order = -loss.gradient(np.zeros(loss.dim)) / l2
     np.testing.assert_allclose(x, first_order, rtol=30 / l2 + 1e-12, atol=0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X, y, **more: bq.Logistic(X, y, l2=0.1, **more),
+        lambda X, y, **more: bq.LeastSquares(X, y, l2=0.1, **more),
+        lambda X, y, **more: bq.Huber(X, y, delta=0.5, l2=0.1, **more),
+        lambda X, y, **more: bq.Softmax(X, y, classes=2, l2=0.1, **more),
+    ],
+    ids=["logistic", "least squares", "huber", "softmax"],
+)
+def test_a_common_divisor_weighs_samples_alike_and_not_silos(make):
+    """Silos of 3 and 7 samples over 5 each: together twice the mean over all ten."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((10, 3)), rng.integers(2, size=10)
+    parts = [make(X[:3], y[:3], divisor=5), make(X[3:], y[3:], divisor=5)]
+    whole = make(X, y)
+    x = rng.standard_normal(whole.dim)
+    assert sum(part.value(x) for part in parts) == pytest.approx(2 * whole.value(x), rel=1e-12)
+    np.testing.assert_allclose(
+        sum(part.gradient(x) for part in parts), 2 * whole.gradient(x), rtol=1e-11, atol=1e-12
+    )
+    together = bq.Problem(parts)
+    np.testing.assert_allclose(together.optimum(), bq.Problem([whole]).optimum(), atol=1e-10)
+    for part in parts:
+        ends = np.linalg.eigvalsh(part.hessian(x))
+        assert part.curvature.a * (1 - 1e-12) <= ends[0]
+        assert ends[-1] <= part.curvature.b * (1 + 1e-12)
+    with pytest.raises(bq.errors.InvalidObjective, match="divisor"):
+        make(X, y, divisor=0.0)

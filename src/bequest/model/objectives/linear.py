@@ -31,8 +31,10 @@ class LinearModel(SampleLoss):
     lowest: ClassVar[float] = 0.0
     highest: ClassVar[float] = 1.0
 
-    def __init__(self, X: ArrayLike, y: ArrayLike, l2: float = 0.0) -> None:
-        super().__init__(X, y, l2)
+    def __init__(
+        self, X: ArrayLike, y: ArrayLike, l2: float = 0.0, *, divisor: float | None = None
+    ) -> None:
+        super().__init__(X, y, l2, divisor)
 
     @property
     def dim(self) -> int:
@@ -40,7 +42,7 @@ class LinearModel(SampleLoss):
         return int(self.X.shape[1])
 
     def _certify(self) -> Curvature:
-        least, most = gram_ends(self.X)
+        least, most = gram_ends(self.X, self.divisor)
         return Curvature(self.l2 + self.lowest * least, self.l2 + self.highest * most)
 
     @property
@@ -124,8 +126,10 @@ class Logistic(LinearModel):
 
     highest = 0.25
 
-    def __init__(self, X: ArrayLike, y: ArrayLike, l2: float = 0.0) -> None:
-        super().__init__(X, y, l2)
+    def __init__(
+        self, X: ArrayLike, y: ArrayLike, l2: float = 0.0, *, divisor: float | None = None
+    ) -> None:
+        super().__init__(X, y, l2, divisor=divisor)
         seen = np.unique(self.y)
         if not (np.isin(seen, (-1.0, 1.0)).all() or np.isin(seen, (0.0, 1.0)).all()):
             raise InvalidLabels(
@@ -182,8 +186,16 @@ class Huber(LinearModel):
     array([-0.25])
     """
 
-    def __init__(self, X: ArrayLike, y: ArrayLike, delta: float = 1.0, l2: float = 0.0) -> None:
-        super().__init__(X, y, l2)
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        delta: float = 1.0,
+        l2: float = 0.0,
+        *,
+        divisor: float | None = None,
+    ) -> None:
+        super().__init__(X, y, l2, divisor=divisor)
         self.delta = checked_scalar(delta, "delta", positive=True)
 
     def _parameters(self) -> tuple[float, ...]:

@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 
 
 class SampleLoss(Objective):
-    """A mean over samples (rows of X, entries of y) plus l2/2 |x|^2."""
+    """A mean over samples (rows of X, entries of y) plus l2/2 |x|^2.
 
-    def __init__(self, X: ArrayLike, y: ArrayLike, l2: float) -> None:
+    ``divisor`` replaces the number of samples that the sum over them is divided by. Silos of
+    different sizes that are given one common divisor weigh every sample alike; by default every
+    silo weighs alike.
+    """
+
+    def __init__(self, X: ArrayLike, y: ArrayLike, l2: float, divisor: float | None) -> None:
         self.X: Matrix = checked(X, "X", ndim=2)
         self.y: Vector = checked(y, "y", ndim=1)
         self.l2 = checked_scalar(l2, "l2")
@@ -31,6 +36,11 @@ class SampleLoss(Objective):
                 f"X has {self.X.shape[0]} rows, y has {self.y.size} entries.",
                 remedy="Pass one row of X per entry of y.",
             )
+        self.divisor = (
+            float(self.y.size)
+            if divisor is None
+            else checked_scalar(divisor, "divisor", positive=True)
+        )
         self._known_curvature: Curvature | None = None
 
     @abstractmethod
@@ -64,7 +74,7 @@ class SampleStack(Stack):
         self.weight = np.zeros((len(members), longest))
         for row, m in enumerate(members):
             self.X[row, : m.y.size], self.y[row, : m.y.size] = m.X, m.y
-            self.weight[row, : m.y.size] = 1.0 / m.y.size
+            self.weight[row, : m.y.size] = 1.0 / m.divisor
         self.l2 = np.array([m.l2 for m in members])[:, None]
 
     @property
@@ -87,10 +97,10 @@ class SampleStack(Stack):
         return member
 
 
-def gram_ends(X: Matrix) -> tuple[float, float]:
-    """Return the extreme eigenvalues of X'X/m, through the smaller of the two Gram matrices."""
+def gram_ends(X: Matrix, divisor: float) -> tuple[float, float]:
+    """Return the extreme eigenvalues of X'X/divisor, through the smaller Gram matrix."""
     m, d = X.shape
-    eigenvalues = np.linalg.eigvalsh(X.T @ X if d <= m else X @ X.T) / m
+    eigenvalues = np.linalg.eigvalsh(X.T @ X if d <= m else X @ X.T) / divisor
     most = max(float(eigenvalues[-1]), 0.0)
     least = float(eigenvalues[0]) if d <= m else 0.0
     # What is below rounding is a collinear column, not curvature.

@@ -27,8 +27,16 @@ class Softmax(SampleLoss):
     (6, 1.098612, 0.25)
     """
 
-    def __init__(self, X: ArrayLike, y: ArrayLike, classes: int, l2: float = 0.0) -> None:
-        super().__init__(X, y, l2)
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: int,
+        l2: float = 0.0,
+        *,
+        divisor: float | None = None,
+    ) -> None:
+        super().__init__(X, y, l2, divisor)
         if not is_whole(classes, least=2):
             raise InvalidObjective(f"classes is {classes}.", remedy="Pass a whole number >= 2.")
         self.classes = int(classes)
@@ -47,7 +55,7 @@ class Softmax(SampleLoss):
 
     def _certify(self) -> Curvature:
         # The Hessian of log-sum-exp, diag(p) - pp', has no eigenvalue above 1/2.
-        return Curvature(self.l2, self.l2 + gram_ends(self.X)[1] / 2)
+        return Curvature(self.l2, self.l2 + gram_ends(self.X, self.divisor)[1] / 2)
 
     @property
     def family(self) -> Hashable:
