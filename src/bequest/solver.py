@@ -94,7 +94,8 @@ def solve(
 
     Returns:
         The run. A run that diverges is returned too, with the status ``diverged``;
-        ``run.raise_for_status()`` makes an error of it.
+        ``run.raise_for_status()`` makes an error of it. (A pilot that diverges is an
+        InvalidMethod: there is nothing to go on with.)
 
     >>> import bequest as bq
     >>> problem = bq.problems.quadratics(n=20, dim=10, mu=1.0, L=10.0, seed=7)
@@ -119,7 +120,8 @@ def solve(
     wills = {node: will_of(will, node) for nodes in leaving.values() for node in nodes}
     origin = _start(problem, start)
     carrier = VectorEngine() if engine is None else engine
-    if pilot is None and any(w.needs_pilot for w in wills.values()):
+    # In regime (C) Adaptive anchors at the iterate without asking; only GT-P still needs a pilot.
+    if pilot is None and any(w.needs_pilot_in(problem.regime) for w in wills.values()):
         pilot = calibrate(
             problem,
             network,
@@ -191,7 +193,7 @@ def calibrate(
             f"The pilot, a run without departures, diverged with step {run.step:.3g}.",
             remedy="Use a smaller step, or leave it out to have one chosen.",
         )
-    radius, theta = bounds.fit(run.error)
+    radius, theta, floor = bounds.fit(run.error)
     distance = np.nan
     if spread:
         own = [
@@ -199,7 +201,7 @@ def calibrate(
         ]
         distance = float(np.linalg.norm(np.array(own) - optimum, axis=1).max())
     zeta = float(problem.heterogeneity().max())
-    return Pilot(radius=radius, theta=theta, zeta=zeta, spread=distance)
+    return Pilot(radius=radius, theta=theta, zeta=zeta, spread=distance, floor=floor)
 
 
 def _optimum(problem: Problem, wills: Mapping[int, Will]) -> Vector | None:
@@ -231,7 +233,8 @@ def _start(problem: Problem, start: ArrayLike | None) -> Matrix:
         )
     if not np.isfinite(origin).all():
         raise NotFinite("start holds NaN or infinite entries.", remedy="Use finite numbers.")
-    return np.array(np.broadcast_to(origin, (problem.n, problem.dim)))
+    # order="C": a copy of a broadcast array would otherwise keep its odd memory layout
+    return np.array(np.broadcast_to(origin, (problem.n, problem.dim)), order="C")
 
 
 @cache

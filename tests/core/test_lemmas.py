@@ -232,18 +232,40 @@ def test_rem_hr_bounds_how_far_dropping_one_function_moves_the_minimiser(kappa, 
 def test_a_pilot_lies_above_every_error_it_was_fitted_to():
     t = np.arange(400)
     errors = 3.0 * 0.96**t * (1 + 0.3 * np.cos(t)) + 1e-18
-    radius, theta = bounds.fit(errors)
-    pilot = bq.Pilot(radius=radius, theta=theta, zeta=1.0)
+    radius, theta, floor = bounds.fit(errors)
+    pilot = bq.Pilot(radius=radius, theta=theta, zeta=1.0, floor=floor)
     assert all(pilot.error(int(s)) >= errors[s] * (1 - 1e-9) for s in t)
     assert 1 - theta == pytest.approx(0.96**2, rel=0.02)
 
 
-@pytest.mark.parametrize("errors", [[0.0, 0.0], [1.0], [2.0, 3.0, 4.5], [1.0, 0.0, 0.0]])
+@pytest.mark.parametrize(
+    "errors",
+    [
+        [0.0, 0.0],
+        [1.0],
+        [2.0, 3.0, 4.5],
+        [1.0, 0.0, 0.0],
+        [0.0, 2.0, 1.0, 0.5],  # a start at the optimum
+        [1.0, 1e-6, 1e-13, 3e-13, 2e-13],  # rounding takes over
+        [1.0, 1e-14, 1e-3, 1e-5],
+    ],
+)
 def test_a_pilot_of_a_degenerate_run_is_still_a_certificate(errors):
-    radius, theta = bounds.fit(np.array(errors))
-    pilot = bq.Pilot(radius=radius, theta=theta, zeta=0.0)
+    radius, theta, floor = bounds.fit(np.array(errors))
+    pilot = bq.Pilot(radius=radius, theta=theta, zeta=0.0, floor=floor)
     assert 0 <= pilot.theta < 1
-    assert pilot.error(0) >= errors[0]
+    for t, error in enumerate(errors):
+        assert pilot.error(t) >= error * (1 - 1e-4)  # theta is rounded where it is nearly 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_long_pilot_certifies_every_round_it_saw(seed):
+    problem = bq.problems.quadratics(n=10, dim=3, mu=1.0, L=10.0, seed=seed)
+    graph = bq.graphs.ring(10)
+    for start in (None, problem.optimum()):
+        pilot = bq.calibrate(problem, graph, rounds=3000, start=start)
+        error = bq.solve(problem, graph, rounds=3000, start=start).error
+        assert all(pilot.error(t) >= error[t] * (1 - 1e-12) for t in range(3001))
 
 
 @pytest.mark.parametrize("wrong", [{"radius": -1.0}, {"theta": 1.0}, {"zeta": np.nan}])

@@ -65,6 +65,15 @@ def test_a_step_that_is_too_large_ends_in_the_status_diverged(kind, step):
     assert gone >= 1
 
 
+def test_iterates_far_beyond_return_have_diverged_long_before_they_overflow():
+    """Distances double every round: 2^60 is a finite number, and no way to end a run."""
+    problem = bq.Problem([bq.Quadratic([[1.0]], [1.0])] * 3)
+    run = bq.solve(problem, bq.graphs.complete(3), method=bq.GradientTracking(step=3.0), rounds=60)
+    gone = assert_diverged(run)
+    assert 30 < gone < 40
+    np.testing.assert_allclose(run.error[:gone], 2.0 ** np.arange(gone), rtol=1e-6)
+
+
 def test_the_same_run_with_a_smaller_step_does_not_diverge():
     problem = problem_of("quadratics")
     run = bq.solve(problem, bq.graphs.ring(6), method=bq.GradientTracking(step=0.02), rounds=2000)

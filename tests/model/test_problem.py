@@ -553,3 +553,16 @@ def test_what_is_not_a_loss_is_refused_by_its_place():
     with pytest.raises(bq.errors.InvalidObjective, match="Objective 1 is a function") as caught:
         bq.Problem([good, lambda x: (x @ x, 2 * x)])
     assert "Function" in caught.value.remedy
+
+
+@pytest.mark.parametrize("n", [3, 100])
+@pytest.mark.parametrize("dim", [1, 5, 40])
+def test_gradients_do_not_depend_on_the_memory_layout_of_their_arguments(n, dim):
+    problem = bq.problems.quadratics(n=n, dim=dim, mu=1.0, L=4.0, seed=0)
+    X = np.random.default_rng(1).standard_normal((n, dim))
+    expected = np.array([problem.objective(i).gradient(x) for i, x in enumerate(X)])
+    for points in (X, np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], X[::-1][::-1]):
+        for out in (np.empty((n, dim)), np.empty((dim, n)).T, np.empty((n, 2 * dim))[:, ::2]):
+            out[...] = np.nan
+            problem.everybody.write_gradients(points, out)
+            np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)

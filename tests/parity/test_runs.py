@@ -297,8 +297,16 @@ def test_the_error_needs_no_optimum_to_run_but_says_so_when_asked():
     assert np.isfinite(run.trajectory.gradient_norm).all()
     with pytest.raises(bq.errors.OptimumUnknown, match="l2"):
         _ = run.error
+    # Adaptive needs neither pilot nor optimum in regime (C); GT-P does
+    assert bq.solve(problem, [(0, 1)], departures=[bq.Departure(1, 10)], rounds=30).pilot is None
     with pytest.raises(bq.errors.InvalidWill, match="optimum"):
-        bq.solve(problem, [(0, 1)], departures=[bq.Departure(1, 10)], rounds=30)
+        bq.solve(
+            problem,
+            [(0, 1)],
+            departures=[bq.Departure(1, 10)],
+            will=bq.wills.PointOnly(),
+            rounds=30,
+        )
 
 
 def test_progress_is_reported_up_to_the_last_round():

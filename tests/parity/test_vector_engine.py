@@ -102,6 +102,25 @@ def test_a_will_of_its_own_for_every_node_agrees_with_the_reference(seed):
     assert_same(*both(scene, wills))
 
 
+@pytest.mark.parametrize("name", ["classic", "consensus", "local-track", "adaptive oracle"])
+@pytest.mark.parametrize("start", ["zeros", "one point", "one per node"])
+def test_networks_beyond_every_threshold_agree_with_the_reference(name, start):
+    """Large enough for sparse products, block-diagonal gradients and short windows."""
+    rng = np.random.default_rng(5)
+    n, dim = 140, 3
+    x0 = {"zeros": np.zeros(dim), "one point": rng.standard_normal(dim)}
+    scene = scenarios.Scenario(
+        scenarios.objectives(rng, n, dim, mixed=False),
+        bq.graphs.random_regular(n, 4, seed=3),
+        [bq.Departure(node, 4 + node % 3) for node in range(0, n, 10)],
+        rounds=12,
+        step=0.05,
+        start=x0.get(start, rng.standard_normal((n, dim))),
+    )
+    wills = {event.node: scenarios.WILLS[name] for event in scene.departures}
+    assert_same(*both(scene, wills))
+
+
 def test_the_scenarios_exercise_what_they_claim_to():
     """Simultaneous, chained and bridged departures, mixed losses: each occurs many times."""
     seen = {"together": 0, "chained": 0, "bridged": 0, "mixed": 0, "to a leaver": 0}

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bequest.errors import InvalidWill
+
+if TYPE_CHECKING:
+    from bequest.core.arrays import Vector
 
 _RESOLUTION = float(np.finfo(float).eps)
 
@@ -26,6 +30,7 @@ class Pilot:
         theta: the contraction; 0 means that the pilot saw no progress.
         zeta: the heterogeneity, max_i |grad f_i(x*)|.
         spread: radius of a ball that holds every local minimiser (rem:hr); nan if not measured.
+        floor: the error never falls below this, whatever the curve says.
 
     Paper: fact:gt, Sec. 5.1 (R0 = 3.27, theta = 0.074).
 
@@ -37,6 +42,7 @@ class Pilot:
     theta: float
     zeta: float
     spread: float = math.nan
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         if not (self.radius >= 0 and 0 <= self.theta < 1 and self.zeta >= 0):
@@ -46,25 +52,28 @@ class Pilot:
             )
 
     def error(self, t: int) -> float:
-        """Return eps(t), never below what float64 can resolve."""
-        return self.radius * max(float((1 - self.theta) ** (t / 2)), _RESOLUTION)
+        """Return eps(t), never below the floor or what float64 can resolve."""
+        curve = self.radius * max(float((1 - self.theta) ** (t / 2)), _RESOLUTION)
+        return max(curve, self.floor)
 
 
-def fit(errors: np.ndarray) -> tuple[float, float]:
-    """Return (R0, theta) so that R0 (1 - theta)^(t/2) lies above every error of a pilot run.
+def fit(errors: Vector) -> tuple[float, float, float]:
+    """Return (R0, theta, floor) so that a Pilot of them lies above every error of a pilot run.
 
-    The slope is fitted to the logarithms down to where rounding takes over; R0 is then raised
-    until the curve is an upper bound, which is what a certificate has to be.
+    The slope is fitted to the logarithms up to where rounding takes over; R0 is then raised
+    until the curve is an upper bound, which is what a certificate has to be. The floor is what
+    was still measured after that.
     """
-    floor = 1e-12 * max(float(errors[0]), float(np.max(errors)), np.finfo(float).tiny)
-    below = np.flatnonzero(errors <= floor)
-    usable = errors[: below[0]] if below.size else errors
-    rounds = np.arange(usable.size)
-    slope = float(np.polyfit(rounds, np.log(usable), 1)[0]) if usable.size > 1 else 0.0
-    theta = 1.0 - math.exp(2 * min(slope, 0.0))
-    theta = min(theta, 1.0 - _RESOLUTION)
-    radius = float(np.max(usable * np.exp(-min(slope, 0.0) * rounds))) if usable.size else 0.0
-    return radius, theta
+    rounding = 1e-12 * float(np.max(errors))
+    above = np.flatnonzero(errors > rounding)
+    if not above.size:
+        return 0.0, 0.0, float(np.max(errors))
+    last = int(above[-1])
+    slope = float(np.polyfit(above, np.log(errors[above]), 1)[0]) if above.size > 1 else 0.0
+    slope = min(slope, 0.0)
+    radius = float(np.max(errors[: last + 1] * np.exp(-slope * np.arange(last + 1))))
+    floor = float(np.max(errors[last + 1 :], initial=0.0))
+    return radius, min(1.0 - math.exp(2 * slope), 1.0 - _RESOLUTION), floor
 
 
 def anchored_bias(*, spread: float, distance: float, n: int, mu: float) -> float:

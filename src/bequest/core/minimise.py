@@ -80,6 +80,9 @@ def newton(
         # Steps that shrink by a factor q leave q/(1-q) times the last one to go.
         left = length * max(1.0, shrinking / (1 - shrinking)) / (1 + norm(x))
         if curved and (left <= ACCURACY or (stalled >= _PATIENCE and left <= _ROUNDING_FLOOR)):
+            travelled = flat @ (flat.T @ (x - start))
+            if norm(travelled) > 1e-6 * norm(x - start):
+                flat = np.column_stack([flat, travelled / norm(travelled)])
             _refuse_runaway(value, x, flat, scale=abs(first) + abs(level))
             return x + step if left <= ACCURACY else x
         shortest, previous = min(shortest, length), length
@@ -89,6 +92,35 @@ def newton(
         f"(stopped at |x| = {norm(x):.3g} with gradient norm {norm(slope):.3g}).",
         remedy="Add regularisation (l2 > 0), or check that loss is convex and gradient exact.",
     )
+
+
+def quadratic(
+    gradient: Callable[[Vector], Vector],
+    descent: Descent,
+    start: Vector,
+    magnitude: Callable[[Vector], float],
+) -> Vector:
+    """Return argmin of a function with a constant Hessian: one solve, refined while it helps.
+
+    As accurate as rounding and the condition number allow, whatever that is.
+
+    Raises:
+        OptimumUnknown: there is a slope without curvature, so there is no minimiser.
+    """
+    x, previous = np.array(start, dtype=float), np.inf
+    for _ in range(10):
+        slope = gradient(x)
+        step, curved, _ = descent(x, slope, _LEVEL * magnitude(x))
+        length = norm(step)
+        if not curved or not np.isfinite(length):
+            raise OptimumUnknown(
+                f"There is no minimiser: a slope of {norm(slope):.3g} meets no curvature.",
+                remedy="Add regularisation (l2 > 0).",
+            )
+        if length >= previous / 2:
+            break
+        x, previous = x + step, length
+    return x
 
 
 def _line_search(
@@ -109,7 +141,11 @@ def _line_search(
     size = 1.0
     found = at(size)
     # Close to the minimiser values are all rounding, and the gradient is the better judge.
-    while not (found[1] <= level + 1e-4 * size * descent or norm(found[2]) <= steepness / 2):
+    # (Better than a value that rises: steps that halve the gradient can go in circles.)
+    while not (
+        found[1] <= level + 1e-4 * size * descent
+        or (norm(found[2]) <= steepness / 2 and found[1] <= level + 1e-12 * abs(level))
+    ):
         size /= 2
         if size < 1e-18:
             return at(1.0)
@@ -149,24 +185,34 @@ def dense_descent(hessian: Callable[[Vector], Matrix]) -> Descent:
 
     Where there is a slope but no curvature, that slope is followed first.
     """
+    largest = 0.0  # the largest curvature met: what has vanished beside it counts as flat
 
     def descend(x: Vector, slope: Vector, noise: float) -> Direction:
+        nonlocal largest
         H = hessian(x)
         nothing = np.empty((slope.size, 0))
         if not np.isfinite(H).all():
             return Direction(np.full_like(slope, np.nan), False, nothing)
-        if _well_conditioned(H):
+        stiffest = float(np.diagonal(H).max())
+        largest = max(largest, stiffest)
+        if stiffest > 1e-9 * largest and _well_conditioned(H):
             return Direction(-np.asarray(np.linalg.solve(H, slope)), True, nothing)
         eigenvalues, basis = np.linalg.eigh(H)
         curved = eigenvalues > _cutoff(eigenvalues)
-        inclined = ~curved & (np.abs(basis.T @ slope) > noise)
+        # Flat eigenvectors are known to eps * kappa only; that much of the slope leaks into them.
+        blur = (
+            1e-14 * norm(slope) * eigenvalues[-1] / eigenvalues[curved].min() if curved.any() else 0
+        )
+        inclined = ~curved & (np.abs(basis.T @ slope) > noise + blur)
         if inclined.any():
             span = basis[:, inclined]
             scale = max(float(eigenvalues[-1]), 0.0) or 1.0
             return Direction(-(span @ (span.T @ slope)) / scale, False, nothing)
         span = basis[:, curved]
         return Direction(
-            -(span @ ((span.T @ slope) / eigenvalues[curved])), True, basis[:, ~curved]
+            -(span @ ((span.T @ slope) / eigenvalues[curved])),
+            True,
+            basis[:, ~curved | (eigenvalues <= _FLAT * largest)],
         )
 
     return descend
@@ -189,7 +235,7 @@ def _well_conditioned(H: Matrix) -> bool:
         pivots = np.diagonal(np.linalg.cholesky(H)) ** 2
     except np.linalg.LinAlgError:
         return False
-    return bool(pivots.min() > 1e-9 * pivots.max())
+    return bool(pivots.min() > 1e-9 * np.diagonal(H).max())
 
 
 def _cutoff(eigenvalues: Vector) -> float:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Iterates this many times further out than where they began are not coming back.
 _ESCAPE = 1e10
-# The survivors agree, and their gradients cancel, to this many parts of what they were.
+# Relative to the iterates, how far apart and how far from the limit "converged" may be.
 TOLERANCE = 1e-9
 
 
@@ -52,15 +52,18 @@ class Gauges:
                 gauge[first + good : first + slots] = np.inf
         return good if good < slots else None
 
-    def settled(self, *, stiffness: float, size: float) -> bool:
-        """Whether the last round is at rest: agreement, and gradients that cancel.
+    def settled(self, *, strength: float, stiffness: float, size: float) -> bool:
+        """Whether the survivors are at the limit: they agree, and their gradients cancel.
 
         Args:
-            stiffness: sum of the smoothness of what the survivors minimise.
+            strength: curvature of what the survivors minimise, from below. Gradients that sum to
+                s leave the mean within s/strength of the limit.
+            stiffness: the same from above, the measure where there is no strength (regime (C)).
             size: the magnitude of their iterates.
         """
         scale = TOLERANCE * (1.0 + size)
-        return bool(self._spread[-1] <= scale and self._slope[-1] <= scale * stiffness)
+        curvature = strength if strength > 0 else stiffness
+        return bool(self._spread[-1] <= scale and self._slope[-1] <= scale * curvature)
 
     def trajectory(self) -> Trajectory:
         """Return everything that was measured, read-only."""

@@ -100,8 +100,11 @@ class _Execution:
         return self._outcome(alive)
 
     def _outcome(self, alive: bool) -> Outcome:  # noqa: FBT001
+        inherited = sum(legacy.eta for legacy in self.legacies.values())
         settled = alive and self.gauges.settled(
-            stiffness=float(self.epoch.stiffness.sum()), size=float(np.abs(self.X).max())
+            strength=float(self.plan.problem.a[self.epoch.nodes].sum()) + inherited,
+            stiffness=float(self.epoch.stiffness.sum()),
+            size=float(np.abs(self.X).max()),
         )
         status = Status.CONVERGED if settled else Status.UNFINISHED if alive else Status.DIVERGED
         return Outcome(

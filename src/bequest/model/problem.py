@@ -293,4 +293,6 @@ class Ensemble:
             descent = minimise.product_descent(product)
         origin = np.zeros(self.dim) if start is None else start
         with np.errstate(over="ignore", invalid="ignore"):
+            if all(stack.constant_hessian for _, stack in self._groups):
+                return minimise.quadratic(gradient, descent, origin, magnitude)
             return minimise.newton(value, gradient, descent, origin, magnitude)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 class Status(StrEnum):
     """How a run ended; a closed set.
 
-    CONVERGED: the survivors agree and the gradients of what they minimise sum to nothing.
+    CONVERGED: the survivors agree, and are within 1e-9 of the limit as far as their curvature can
+        tell (in regime (C), where it cannot: their gradients sum to nothing).
     UNFINISHED: the rounds were used up before that.
     DIVERGED: the iterates left every bounded region, or were no longer numbers.
     """
@@ -37,7 +38,7 @@ class Status(StrEnum):
     DIVERGED = "diverged"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Trajectory:
     """One number per round, from the start (index 0) to the last round.
 
@@ -54,7 +55,7 @@ class Trajectory:
     disagreement: Vector
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DepartureRecord:
     """What happened when a node left.
 
@@ -102,7 +103,7 @@ class DepartureRecord:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """What came out of ``bequest.solve``; everything in it is read-only.
 

@@ -113,6 +113,10 @@ class Will(ABC):
         """Whether it reads ``Setting.pilot``."""
         return False
 
+    def needs_pilot_in(self, regime: str) -> bool:  # noqa: ARG002 - most wills do not care
+        """Whether it reads ``Setting.pilot`` in that regime, ``"SC"`` or ``"C"``."""
+        return self.needs_pilot
+
     @property
     def needs_oracle(self) -> bool:
         """Whether it reads ``Setting.optimum``."""
@@ -132,8 +136,7 @@ class Will(ABC):
 class Classic(Will):
     """Drop and forget: the leaver is gone, every survivor restarts its tracker.
 
-    The baseline of every comparison, and what other tools do at best. Whatever the leaver had
-    inherited is lost with it.
+    The baseline of every comparison. Whatever the leaver had inherited is lost with it.
 
     Paper: eq:dropbias, Sec. 5.1.
     """
@@ -200,7 +203,9 @@ class PointOnly(Will):
     """GT-P: a penalty eta/2 |x - y|^2 toward the iterate; it reveals no gradient in its legacy.
 
     eta = |grad f(y)| / eps(t), with eps from the pilot, and at most cap/step: an uncapped weight
-    outgrows any fixed step in the end (``cap=None`` lets it).
+    outgrows any fixed step in the end (``cap=None`` lets it). The cap is per legacy: an heir that
+    inherits from several such leavers gets as stiff as all of them together, which a fixed step
+    may not survive; a chosen step is lowered instead.
 
     Paper: eq:etat, prop:pointonly.
     """
@@ -226,6 +231,11 @@ class PointOnly(Will):
         pull = norm(estate.gradient)
         scheduled = pull / error if error > 0 else math.inf
         eta = scheduled if self.cap is None else min(scheduled, self.cap / estate.setting.step)
+        if math.isinf(eta):
+            raise InvalidWill(
+                "The pilot certifies an error of zero, which asks for an infinite weight.",
+                remedy="Give PointOnly a cap, or start the pilot away from the optimum.",
+            )
         capped = "" if eta == scheduled else f", capped from {scheduled:.3g}"
         legacy = Legacy.anchored(
             estate.node, anchor=estate.x, value=0.0, gradient=0 * estate.x, eta=eta
@@ -272,6 +282,10 @@ class Adaptive(Will):
         """The certified bounds come from the pilot."""
         return self.rule == "certified"
 
+    def needs_pilot_in(self, regime: str) -> bool:
+        """In regime (C) it anchors at the iterate without asking."""
+        return self.needs_pilot and regime == "SC"
+
     @property
     def needs_oracle(self) -> bool:
         """The oracle distances come from x*."""
@@ -317,6 +331,11 @@ class Adaptive(Will):
         pilot, setting, curvature = _pilot(estate), estate.setting, estate.objective.curvature
         error = pilot.error(estate.round)
         if self.drop == "sensitivity":
+            if math.isnan(pilot.spread):
+                raise InvalidWill(
+                    'Adaptive(drop="sensitivity") needs a pilot whose spread was measured.',
+                    remedy="Calibrate it with bequest.calibrate(..., spread=True).",
+                )
             none = bounds.sensitivity_bias(
                 kappa=setting.kappa, radius=pilot.spread, remaining=estate.remaining
             )

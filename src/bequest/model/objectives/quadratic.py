@@ -103,7 +103,8 @@ class QuadraticStack(Stack):
         if self._blocks is None:
             np.matvec(self.A, X, out=out)
         else:
-            out.reshape(-1)[...] = self._blocks @ X.reshape(-1)
+            # Assigned as a whole: flattening ``out`` would be a copy where it is not contiguous.
+            out[...] = (self._blocks @ X.reshape(-1)).reshape(X.shape)
 
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
