@@ -56,9 +56,10 @@ class GradientTracking:
     step: float | None = None
 
     def __post_init__(self) -> None:
-        if self.step is not None and not (np.isfinite(self.step) and self.step > 0):
+        number = isinstance(self.step, int | float | np.number) and not isinstance(self.step, bool)
+        if self.step is not None and not (number and np.isfinite(self.step) and self.step > 0):
             raise InvalidMethod(
-                f"The step is {self.step}.",
+                f"The step is {self.step!r}.",
                 remedy="Use a positive number, or None to have one chosen.",
             )
 
@@ -120,6 +121,14 @@ def solve(
     wills = {node: will_of(will, node) for nodes in leaving.values() for node in nodes}
     origin = _start(problem, start)
     carrier = VectorEngine() if engine is None else engine
+    if isinstance(carrier, type) or not hasattr(carrier, "run"):
+        raise InvalidMethod(
+            f"The engine is {carrier!r}.", remedy="Pass an engine such as bequest.engines.Vector()."
+        )
+    if pilot is not None and not isinstance(pilot, Pilot):
+        raise InvalidWill(
+            f"The pilot is {pilot!r}.", remedy="Pass what bequest.calibrate returns, or nothing."
+        )
     # In regime (C) Adaptive anchors at the iterate without asking; only GT-P still needs a pilot.
     if pilot is None and any(w.needs_pilot_in(problem.regime) for w in wills.values()):
         pilot = calibrate(

@@ -170,3 +170,83 @@ def test_a_bound_knows_when_it_is_broken():
     assert Bound("x", "c", (), promised=2.0, measured=1.0, relation=">=").holds is False
     assert Bound("x", "c", (), promised=1.0, measured=np.nan).holds is False
     assert Bound("x", "c", (Premise("p", False),), promised=1.0, measured=2.0).holds is None
+
+
+def test_cor_selective_counts_the_survivors_at_the_end():
+    """Five of ten forgotten, each pulling the same way: the bound by (n - k), not by (n - m)."""
+    losses = [
+        bq.Function(
+            lambda x, c=c: (float((x - c) @ (x - c)) / 2, x - c), dim=1, curvature=(1.0, 2.0)
+        )
+        for c in [20.0] * 5 + [0.0] * 5
+    ]
+    run = bq.solve(
+        bq.Problem(losses),
+        bq.graphs.complete(10),
+        departures=[bq.Departure(node, 1 + node) for node in range(5)],
+        will=bq.wills.Adaptive(rule="oracle"),
+        method=bq.GradientTracking(step=1e-3),
+        rounds=10,
+        start=[1e3],  # so far out that forgetting is best
+    )
+    assert [record.choice for record in run.departures] == ["none"] * 5
+    selective = run.certificate["cor:selective"]
+    assert selective.measured == pytest.approx(10.0, rel=1e-6)
+    assert selective.promised == pytest.approx(10.0, rel=1e-6)
+    assert selective.holds is True
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_cor_selective_is_never_broken(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 12))
+    problem = bq.problems.quadratics(n=n, dim=2, mu=1.0, L=float(rng.uniform(1.0, 20.0)), seed=seed)
+    leavers = rng.permutation(n)[: int(rng.integers(1, n))]
+    leaving = [bq.Departure(int(node), int(rng.integers(1, 30))) for node in leavers]
+    will = bq.wills.Adaptive(rule="oracle" if seed % 2 else "certified")
+    run = bq.solve(problem, bq.graphs.complete(n), departures=leaving, will=will, rounds=60)
+    assert run.certificate["cor:selective"].holds is not False, str(run.certificate)
+
+
+def test_enormous_condition_numbers_do_not_overflow_a_certificate():
+    problem = bq.problems.quadratics(n=5, dim=2, mu=1.0, L=1e5, seed=0, basis="shared")
+    run = bq.solve(
+        problem,
+        bq.graphs.ring(5),
+        departures=[bq.Departure(0, 5)],
+        will=bq.wills.PointOnly(),
+        rounds=20,
+    )
+    assert run.certificate["prop:pointonly"].promised == np.inf
+    assert run.certificate.holds
+
+
+@pytest.mark.parametrize("kappa", [1e8, 1e9, 1e10])
+def test_strongly_convex_quadratics_have_an_optimum_however_ill_conditioned(kappa):
+    for seed in range(20):
+        problem = bq.problems.quadratics(n=4, dim=2, mu=1.0, L=kappa, seed=seed, basis="shared")
+        x = problem.optimum()
+        sizes = sum(np.linalg.norm(problem.objective(i).gradient(x)) for i in range(4))
+        assert np.linalg.norm(problem.gradient(x)) <= 1e-12 * sizes
+
+
+def test_a_printed_hand_off_promises_nothing():
+    problem = bq.Problem([bq.Quadratic(k * np.eye(2), [float(k), 0.0]) for k in (1, 2, 3, 4)])
+    run = bq.solve(
+        problem,
+        bq.graphs.ring(4),
+        departures=[bq.Departure(1, 3)],
+        will=bq.wills.LocalTrack(handoff="printed"),
+        rounds=400,
+    )
+    assert run.error[-1] > 1e-3
+    assert all(bound.holds is None for bound in run.certificate)
+
+
+@pytest.mark.parametrize("kappa", [1e2, 1e4, 1e6, 1e8])
+def test_converged_means_close_to_the_limit(kappa):
+    problem = bq.problems.quadratics(n=5, dim=3, mu=1.0, L=kappa, seed=1, basis="shared")
+    run = bq.solve(problem, bq.graphs.complete(5), rounds=3000)
+    if run.status == "converged":
+        assert run.error[-1] <= 1e-8 * (1 + np.linalg.norm(run.optimum))
+    assert bq.solve(problem, bq.graphs.complete(5), rounds=0).status == "unfinished"

@@ -497,3 +497,58 @@ def test_what_is_right_is_not_refused():
 def test_an_asymmetry_of_rounding_size_is_accepted():
     noisy = np.array([[1.0, 0.5], [0.5 * (1 + 1e-14), 1.0]])
     assert bq.Quadratic(noisy, C).curvature.a == pytest.approx(0.5, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [
+        (lambda: bq.solve(PAIR, [(0, 1)], departures=None, rounds=3), errors.InvalidEvent),
+        (
+            lambda: bq.solve(PAIR, [(0, 1)], engine=bq.engines.Vector, rounds=3),
+            errors.InvalidMethod,
+        ),
+        (lambda: bq.solve(PAIR, [(0, 1)], pilot=3, rounds=3), errors.InvalidWill),
+        (lambda: bq.GradientTracking(step="a"), errors.InvalidMethod),
+        (lambda: bq.Function(lambda x: float(x @ x), dim=2), errors.InvalidObjective),
+        (lambda: bq.Function(BOWL, dim=2, curvature=3), errors.InvalidObjective),
+        (lambda: bq.Function(BOWL, dim=2, curvature=(1, 2, 3)), errors.InvalidObjective),
+        (lambda: bq.Function(BOWL, dim=2, curvature=(1.0, 1.5)), errors.InvalidObjective),
+        (lambda: bq.Function(BOWL, dim=2, curvature=(3.0, 4.0)), errors.InvalidObjective),
+        (lambda: bq.LeastSquares([[1.0]], [1.0], l2="a"), errors.InvalidObjective),
+        (lambda: bq.Quadratic([[1.0 + 1j]], [0.0]), errors.InvalidObjective),
+        (lambda: bq.Graph([(0, 1)], n=2.5), errors.InvalidGraph),
+        (lambda: bq.graphs.ring_with_chords(9, 1.5, seed=0), errors.InvalidGraph),
+        (lambda: bq.graphs.ring(True), errors.InvalidGraph),
+        (
+            lambda: bq.solve(
+                PAIR,
+                [(0, 1)],
+                departures=bq.departures.most_heterogeneous(PAIR, rounds=[2.9]),
+                rounds=5,
+            ),
+            errors.InvalidEvent,
+        ),
+        (
+            lambda: bq.solve(
+                PAIR,
+                [(0, 1)],
+                departures=[bq.Departure(0, 2)],
+                will=bq.wills.Adaptive(drop="sensitivity"),
+                pilot=bq.Pilot(radius=1.0, theta=0.1, zeta=1.0),
+                rounds=5,
+            ),
+            errors.InvalidWill,
+        ),
+    ],
+)
+def test_further_slips_are_refused_by_name(act, error):
+    with pytest.raises(error) as caught:
+        act()
+    assert caught.value.remedy
+
+
+PAIR = bq.Problem([bq.Quadratic([[1.0]], [0.0]), bq.Quadratic([[2.0]], [1.0])])
+
+
+def BOWL(x):  # noqa: N802
+    return float(x @ x), 2 * x

@@ -259,7 +259,7 @@ class _Execution:
             return StepChoice(self.plan.step, 0, "as given")
         stiffest = float(self.epoch.stiffness.max())
         smallest = mixing.smallest_eigenvalue(self.epoch.weights)
-        gap = mixing.spectral_gap(self.epoch.weights)
+        gap = mixing.spectral_gap(self.epoch.weights, rough=True)
         safe = steps.safe_step(smoothness=stiffest, smallest_eigenvalue=smallest)
         modulus = self.epoch.mean_curvature(self.plan.start.mean(axis=0))
         balanced = steps.balanced_step(smoothness=stiffest, modulus=modulus, gap=gap)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 from bequest.errors import EverybodyLeaves, InvalidEvent, LeavesTwice, OutsideTheRun, UnknownNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bequest.model.problem import Problem
 
@@ -37,14 +38,14 @@ def most_heterogeneous(problem: Problem, rounds: Sequence[int]) -> list[Departur
             f"{len(rounds)} departures from {problem.n} nodes leave nobody.",
             remedy=f"Give at most {problem.n - 1} rounds.",
         )
-    return [Departure(int(node), int(t)) for node, t in zip(order, rounds, strict=False)]
+    return [Departure(int(node), t) for node, t in zip(order, rounds, strict=False)]
 
 
 def schedule(events: Iterable[Departure], *, n: int, rounds: int) -> Mapping[int, tuple[int, ...]]:
     """Return round -> who leaves at its end, ascending, or say which event is impossible."""
-    if isinstance(events, Departure):
+    if isinstance(events, Departure) or not isinstance(events, Iterable):
         raise InvalidEvent(
-            f"departures is {events}, one event and not a sequence.", remedy="Pass [that event]."
+            f"departures is {events!r}, not a sequence.", remedy="Pass a list of events."
         )
     by_round: dict[int, list[int]] = {}
     gone: dict[int, int] = {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bequest.core import mixing, topology
+from bequest.core.arrays import is_whole
 from bequest.errors import DisconnectedGraph, InvalidGraph
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Graph:
         self.edges: Indices = _checked_edges(edges)
         largest = int(self.edges.max()) + 1 if self.edges.size else 0
         self.n = max(largest, 1) if n is None else n
-        if self.n < 1 or self.n < largest:
+        if not is_whole(self.n, least=max(largest, 1)):
             raise InvalidGraph(
                 f"An edge names node {largest - 1}, but n is {n}.",
                 remedy="Number the nodes 0..n-1, or pass a larger n.",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.core.arrays import is_whole
 from bequest.errors import InvalidGraph
 from bequest.model.graph import Graph
 
@@ -29,7 +30,7 @@ def ring_with_chords(n: int, chords: int, seed: int) -> Graph:
     """Return a ring and ``chords`` more edges between distinct random pairs (Sec. 5.1)."""
     edges = {tuple(sorted(edge)) for edge in _closed(n).tolist()}
     free = n * (n - 1) // 2 - len(edges)
-    if not 0 <= chords <= free:
+    if not is_whole(chords, least=0) or chords > free:
         raise InvalidGraph(
             f"A ring of {n} nodes has room for {free} chords, not {chords}.",
             remedy=f"Use 0 <= chords <= {free}.",
@@ -45,7 +46,7 @@ def ring_with_chords(n: int, chords: int, seed: int) -> Graph:
 
 def grid(rows: int, columns: int) -> Graph:
     """Return the rows x columns lattice, numbered row by row."""
-    if rows < 1 or columns < 1:
+    if not (is_whole(rows, least=1) and is_whole(columns, least=1)):
         raise InvalidGraph(f"A {rows}x{columns} grid is empty.", remedy="Use sides >= 1.")
     number = np.arange(rows * columns).reshape(rows, columns)
     across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
@@ -101,7 +102,7 @@ def random_regular(n: int, degree: int, seed: int) -> Graph:
 
 
 def _positive(n: int) -> int:
-    if n < 1:
+    if not is_whole(n, least=1):
         raise InvalidGraph(f"A graph of {n} nodes is empty.", remedy="Use n >= 1.")
     return n
 

@@ -128,6 +128,8 @@ class Objective(ABC):
 def checked(values: ArrayLike, what: str, *, ndim: int) -> np.ndarray:
     """Return a read-only float64 copy, or say what is wrong with it."""
     try:
+        if np.iscomplexobj(values):
+            raise TypeError("complex numbers")
         array = frozen(values)
     except (TypeError, ValueError) as error:
         raise InvalidObjective(
@@ -150,7 +152,10 @@ def checked(values: ArrayLike, what: str, *, ndim: int) -> np.ndarray:
 
 def checked_scalar(value: float, what: str, *, positive: bool = False) -> float:
     """Return a finite, non-negative (or positive) number, or say what is wrong with it."""
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
     if not np.isfinite(number) or number < 0 or (positive and number == 0):
         bound = "> 0" if positive else ">= 0"
         raise InvalidObjective(f"{what} is {value}.", remedy=f"Pass a finite number {bound}.")

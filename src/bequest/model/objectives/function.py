@@ -69,14 +69,10 @@ class Function(Objective):
             raise DimensionMismatch(f"dim is {dim}.", remedy="Pass a whole number >= 1.")
         self._value_and_grad, self._hvp, self._dim = value_and_grad, hvp, int(dim)
         points = _sample_points(self._dim, seed)
+        given = _as_curvature(curvature)
         if check:
-            self._check(points, seed)
-        if curvature is None:
-            self._range = estimate_curvature(self, points)
-        elif isinstance(curvature, Curvature):
-            self._range = curvature
-        else:
-            self._range = Curvature(float(curvature[0]), float(curvature[1]))
+            self._check(points, seed, given)
+        self._range = estimate_curvature(self, points) if given is None else given
 
     @property
     def dim(self) -> int:
@@ -99,7 +95,13 @@ class Function(Objective):
 
     def evaluate(self, x: Vector) -> tuple[float, Vector]:
         """Return value and gradient, checked for shape."""
-        value, gradient = self._value_and_grad(np.array(x))
+        answer = self._value_and_grad(np.array(x))
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise InvalidObjective(
+                f"value_and_grad returned a {type(answer).__name__}.",
+                remedy="Return a pair (value, gradient).",
+            )
+        value, gradient = answer
         slope = np.asarray(gradient, dtype=float)
         if slope.shape != (self._dim,):
             raise DimensionMismatch(
@@ -126,8 +128,8 @@ class Function(Objective):
         product: Vector = (ahead - behind) / (2 * h)
         return product
 
-    def _check(self, points: Matrix, seed: int) -> None:
-        """Compare gradient with value, and hvp with gradient, along random directions."""
+    def _check(self, points: Matrix, seed: int, curvature: Curvature | None) -> None:
+        """Compare gradient with value, hvp with gradient, and the curvature with both."""
         directions = np.random.default_rng([seed, 1]).standard_normal(points.shape)
         for x, direction in zip(points, directions, strict=True):
             v = direction / np.linalg.norm(direction)
@@ -148,6 +150,13 @@ class Function(Objective):
                 # differences of a large value are known to its rounding only
                 tolerance=1e-4 * size + 10 * _EPSILON * abs(value) / h,
             )
+            bend_along = float((ahead[1] - behind[1]) @ v) / (2 * h)
+            if curvature is not None and not _within(bend_along, curvature, _EPSILON * size / h):
+                raise InvalidObjective(
+                    f"The curvature was given as [{curvature.a:.4g}, {curvature.b:.4g}], but "
+                    f"along a random direction it is {bend_along:.4g}.",
+                    remedy="Give bounds that hold everywhere, or none to have them estimated.",
+                )
             if self._hvp is not None:
                 product, difference = self.product(x, v), (ahead[1] - behind[1]) / (2 * h)
                 bend = float(np.linalg.norm(difference))
@@ -285,6 +294,21 @@ def _sample_points(dim: int, seed: int) -> Matrix:
     points = np.random.default_rng([seed, 0]).standard_normal((4, dim))
     points[0] = 0.0  # where runs start unless told otherwise
     return points
+
+
+def _as_curvature(given: object) -> Curvature | None:
+    if given is None or isinstance(given, Curvature):
+        return given
+    if isinstance(given, tuple | list) and len(given) == 2:
+        return Curvature(float(given[0]), float(given[1]))
+    raise InvalidObjective(
+        f"The curvature is {given!r}.", remedy="Pass (a, b), a Curvature, or None to estimate it."
+    )
+
+
+def _within(bend: float, curvature: Curvature, rounding: float) -> bool:
+    slack = 1e-4 * curvature.b + 10 * rounding + 1e-9
+    return curvature.a - slack <= bend <= curvature.b + slack
 
 
 def _agree(claim: str, source: str, claimed: float, measured: float, *, tolerance: float) -> None:
