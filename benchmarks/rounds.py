@@ -110,12 +110,12 @@ def sparse_against_dense() -> Row:
 
 
 def passes(n: int, dim: int, target: float) -> Row:
-    problem, A, _ = problem_of(n, dim)
+    problem, A, c = problem_of(n, dim)
     graph = bq.graphs.random_regular(n, 4, seed=1)
     per_round(problem, graph, 20)
     measured = []
     for _ in range(15):
-        one_pass = seconds(lambda: [A.sum() for _ in range(20)]) / 20
+        one_pass = seconds(lambda: [A.sum() + c.sum() for _ in range(20)]) / 20
         measured.append(per_round(problem, graph, 60) / one_pass)
     return at_most(f"n={n}, d={dim}: a round / one pass over the data", np.array(measured), target)
 
@@ -134,29 +134,13 @@ def growth(largest: int) -> list[Row]:
         tracemalloc.stop()
     time_ratio = np.array(costs[1]) / np.median(costs[0])
     memory_ratio = np.array([bytes_[1] / bytes_[0]])
-    # 2 for time: at n=10,000 the data still fits into the cache, at n=100,000 it does not.
+    # Twice, for time: at n=10,000 the data fits into the cache, at n=100,000 it does not.
     return [
         at_most(
-            f"n={largest}: time per node and round / that at n={largest // 10}", time_ratio, 4.0
+            f"n={largest}: time per node and round / that at n={largest // 10}", time_ratio, 2.0
         ),
         at_most(f"n={largest}: memory per node / that at n={largest // 10}", memory_ratio, 1.2),
     ]
-
-
-def unneeded_tracks() -> Row:
-    """Wills that need the local track, against one that does not, before anybody leaves."""
-    problem, _, _ = problem_of(20, 10)
-    graph = bq.graphs.ring(20)
-    leaving = [bq.Departure(3, 4000)]
-    method = bq.GradientTracking(step=0.02)
-
-    def run(will: bq.wills.Will) -> Callable[[], object]:
-        return lambda: bq.solve(
-            problem, graph, departures=leaving, will=will, method=method, rounds=4000
-        )
-
-    measured = ratios(run(bq.wills.Consensus()), run(bq.wills.LocalTrack()), repeats=7)
-    return at_most("consensus anchor / local-track anchor", measured, 1.0)
 
 
 def imports(target: float) -> list[Row]:
@@ -187,7 +171,6 @@ def main() -> int:
         passes(1_000, 50, 3.0),
         passes(10_000, 10, 6.0),
         *growth(largest),
-        unneeded_tracks(),
         *imports(0.5),
     ]
     width = max(len(row.claim) for row in rows)

@@ -7,7 +7,11 @@ The public names, and nothing else. They are imported when first used, so that
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from bequest.version import __version__ as __version__
+
 if _TYPE_CHECKING:
+    from bequest import data as data
+    from bequest import datasets as datasets
     from bequest import engines as engines
     from bequest import errors as errors
     from bequest.core.bounds import Pilot as Pilot
@@ -17,6 +21,7 @@ if _TYPE_CHECKING:
     from bequest.core.legacy import Legacy as Legacy
     from bequest.model import events as departures  # noqa: F401
     from bequest.model import graphs as graphs
+    from bequest.model import partition as partition
     from bequest.model import problems as problems
     from bequest.model import wills as wills
     from bequest.model.events import Departure as Departure
@@ -61,15 +66,17 @@ _HOMES = {
     "solve": "bequest.solver",
 }
 _ROOMS = {
+    "data": "bequest.data",
+    "datasets": "bequest.datasets",
     "departures": "bequest.model.events",
     "engines": "bequest.engines",
     "errors": "bequest.errors",
     "graphs": "bequest.model.graphs",
+    "partition": "bequest.model.partition",
     "problems": "bequest.model.problems",
     "wills": "bequest.model.wills",
 }
 
-__version__ = "0.1.0"
 __all__ = sorted([*_HOMES, *_ROOMS, "__version__"])
 
 

@@ -20,8 +20,11 @@ Every error says what happened and where, and its ``remedy`` says what to do abo
     │   │   └── OutsideTheRun       happens before the first or after the last round
     │   ├── InvalidWill             a will that cannot be executed in this run
     │   ├── InvalidMethod           a step or a number of rounds that makes no sense
+    │   ├── InvalidData             a table that cannot be read, or cannot be split into silos
     │   ├── InvalidRunFile          a TOML file that cannot be read or understood
+    │   ├── InvalidResult           a result file that cannot be used
     │   └── CannotWrite             a place where results cannot be written
+    ├── NotInstalled                an optional package that is needed (also an ImportError)
     ├── OptimumUnknown              the minimiser does not exist or was not found
     └── Diverged                    raised by ``Run.raise_for_status`` only
 """
@@ -117,12 +120,24 @@ class InvalidMethod(InvalidInput):
     """A step or a number of rounds that makes no sense."""
 
 
+class InvalidData(InvalidInput):
+    """A table that cannot be read, or cannot be split into silos."""
+
+
 class InvalidRunFile(InvalidInput):
     """A TOML file that cannot be read or understood."""
 
 
+class InvalidResult(InvalidInput):
+    """A result file that cannot be used."""
+
+
 class CannotWrite(InvalidInput):
     """A place where results cannot be written."""
+
+
+class NotInstalled(BequestError, ImportError):
+    """An optional package that is needed here; also an ImportError."""
 
 
 class OptimumUnknown(BequestError):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bequest import __version__
 from bequest.core import bounds
 from bequest.core.arrays import is_whole
 from bequest.core.bounds import Pilot
@@ -30,6 +29,7 @@ from bequest.model.graph import as_graph
 from bequest.model.problem import Problem
 from bequest.model.run import Run, Status
 from bequest.model.wills import Adaptive, Will, check_wills, will_of
+from bequest.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

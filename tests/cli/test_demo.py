@@ -1,36 +1,71 @@
-"""bequest demo: the table, the figure, and what happens without matplotlib."""
+"""bequest demo: the tables, the figure, and what happens where a package is missing."""
 
-import numpy as np
+import os
+import pty
+import signal
+import subprocess
+import sys
+
 import pytest
+from threadpoolctl import threadpool_limits
 
-import bequest as bq
-from bequest.experiments import section51
-from bequest.report import figures
+from bequest.experiments import digits
+from bequest.report import drawing, recalls
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """A demo that takes a second: the numbers are those of tests/paper/test_digits.py."""
+    monkeypatch.setattr(digits, "ROUNDS", 150)
+    monkeypatch.setattr(digits, "SCHEDULES", {"late": (60, 80, 100), "early": (5, 10, 15)})
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(scope="module")
-def study():
-    return section51.runs(seed=7)
+def outcome():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(digits, "ROUNDS", 150)
+        patch.setattr(digits, "SCHEDULES", {"late": (60, 80, 100), "early": (5, 10, 15)})
+        with threadpool_limits(1):
+            return digits.study(8)  # with a chain: 7 leaves to 3, and 3 leaves later
 
 
-def test_the_demo_prints_a_table_and_draws_a_figure(bequest, tmp_path):
+def columns_of(outcome, schedule="late"):
+    endings = {ending.will: ending.score for ending in outcome.under(schedule)}
+    return {schedule: {"nobody left": outcome.nobody_left, **endings}}
+
+
+def test_the_demo_prints_tables_and_draws_a_figure(bequest, tmp_path, short):
     folder = tmp_path / "new" / "folder"
     result = bequest("demo", "--output", folder)
     assert result.exit_code == 0
-    lines = {line.split("  ")[0]: line for line in result.stdout.splitlines()}
-    assert "diverged" in lines["point only, no cap"]
-    assert "inf" in lines["point only, no cap"]
-    assert "consensus x4" in lines["adaptive (Legacy-GT)"]
-    assert "1x" in lines["classic"]
-    assert (folder / "trajectories.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    assert "<svg" in (folder / "trajectories.svg").read_text()
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "trajectories.png",
-        "trajectories.svg",
-    ]
+    assert result.stderr == ""
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines[: lines.index("They leave early, after rounds 5, 10 and 15:")])) <= 90
+    rows = {}
+    for line in lines:
+        rows.setdefault(line.split("  ")[0], []).append(line)
+    assert len(rows["nobody left"]) == len(rows["classic"]) == 2
+    header = next(line.split() for line in lines if line.startswith("will"))
+    assert header == ["will", "right", *"0123456789"]
+    classic = dict(zip(header, rows["classic"][0].split(), strict=True))
+    assert classic["7"] == classic["3"] == classic["8"] == "0"
+    assert float(classic["right"]) < 75
+    chosen = [line for line in lines if line.startswith("adaptive (Legacy-GT): 7 to ")]
+    assert len(chosen) == 2
+    assert (folder / "digits.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert "<svg" in (folder / "digits.svg").read_text()
+    assert sorted(path.name for path in folder.iterdir()) == ["digits.png", "digits.svg"]
 
 
-def test_without_matplotlib_there_is_still_a_table(bequest, tmp_path, monkeypatch):
+def test_a_model_that_is_not_settled_is_said_to_be_so(bequest, tmp_path, short, monkeypatch):
+    monkeypatch.setattr(digits, "ROUNDS", 110)
+    result = bequest("demo", "--output", tmp_path)
+    assert "not settled: classic, late: " in result.stdout
+
+
+def test_without_matplotlib_there_are_still_tables(bequest, tmp_path, monkeypatch, short):
     monkeypatch.setattr("bequest.cli.demonstration.find_spec", lambda _: None)
     folder = tmp_path / "out"
     result = bequest("demo", "--output", folder)
@@ -40,8 +75,17 @@ def test_without_matplotlib_there_is_still_a_table(bequest, tmp_path, monkeypatc
     assert not folder.exists()
 
 
+def test_without_scikit_learn_it_says_what_to_install(bequest, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    result = bequest("demo", "--output", tmp_path / "out")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert 'pip install "bequest[data]"' in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_that_cannot_be_written_fails_first(bequest, tmp_path, monkeypatch):
-    monkeypatch.setattr("bequest.experiments.section51.runs", lambda *_, **__: pytest.fail("late"))
+    monkeypatch.setattr(digits, "study", lambda *_, **__: pytest.fail("late"))
     file = tmp_path / "file"
     file.write_text("")
     for place in (file, file / "below"):
@@ -51,84 +95,83 @@ def test_a_folder_that_cannot_be_written_fails_first(bequest, tmp_path, monkeypa
         assert "what to do: " in result.stderr
 
 
-def test_the_seed_matters(bequest, tmp_path, study):
-    other = section51.runs(seed=3)
-    name = section51.BASELINE
-    assert other[name].error[-1] != study[name].error[-1]
+def test_a_negative_seed_is_refused(bequest):
     assert bequest("demo", "--seed", "-1").exit_code == 2
 
 
-def test_the_study_is_that_of_the_paper(study):
-    assert list(study) == list(section51.WILLS)
-    for run in study.values():
-        assert (run.problem.n, run.problem.dim, run.rounds, run.step) == (20, 10, 2600, 0.02)
-        assert len(run.graph.edges) == 35
-    assert [record.round for record in study["classic"].departures] == [300, 600, 900, 1200]
-    assert study["point only, no cap"].status is bq.Status.DIVERGED
+def test_ctrl_c_ends_it_in_one_line_and_leaves_no_figure(command, tmp_path):
+    terminal, stderr = pty.openpty()
+    process = command(
+        *("demo", "--output", tmp_path / "out"),
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        # Started in the background, a process inherits deafness to Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    os.close(stderr)
+    seen = b""
+    while b"classic, late" not in seen:  # the bar is there, so the study is under way
+        seen += os.read(terminal, 4096)
+    process.send_signal(signal.SIGINT)
+    try:
+        while chunk := os.read(terminal, 4096):
+            seen += chunk
+    except OSError:  # how a terminal says that the other side is gone
+        pass
+    stdout, _ = process.communicate(timeout=20)
+    os.close(terminal)
+    assert process.returncode == 130
+    assert stdout == ""
+    assert b"interrupted" in seen
+    assert b"Traceback" not in seen
+    assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_the_same_runs_give_the_same_files(study, tmp_path):
+# --- the figure ---------------------------------------------------------------------------
+
+
+def test_the_same_outcome_gives_the_same_files(outcome, tmp_path):
     contents = []
     for name in ("one", "two"):
-        figure = figures.trajectories(study, title="title")
+        figure = recalls.recalls(outcome.endings[1].run, columns_of(outcome), title="title")
         folder = tmp_path / name
         folder.mkdir()
-        contents.append([path.read_bytes() for path in figures.save(figure, folder, "figure")])
+        contents.append([path.read_bytes() for path in drawing.save(figure, folder, "figure")])
     assert contents[0] == contents[1]
 
 
-def test_labels_do_not_touch(study):
-    figure = figures.trajectories(study, title="title")
-    figure.canvas.draw()
-    (axes,) = figure.axes
-    labels = [text for text in axes.texts if text.get_text() in study]
-    for label in labels:
-        label.arrowprops = label.arrow_patch = None  # a leader line may pass between the others
-    boxes = [label.get_window_extent() for label in labels]
-    assert len(boxes) == len(study) - 1  # the diverged one says so
-    for i, one in enumerate(boxes):
-        assert one.x1 <= figure.bbox.x1
-        for other in boxes[i + 1 :]:
-            assert not one.overlaps(other)
+def test_the_network_shows_who_left_and_who_remembers_whom(outcome):
+    run = outcome.endings[1].run
+    assert (run.departures[0].node, run.departures[0].heir) == (7, 3)
+    figure = recalls.recalls(run, columns_of(outcome), title="title")
+    network = figure.axes[0]
+    texts = [text.get_text() for text in network.texts]
+    assert set(map(str, range(10))) <= set(texts)
+    last_heir = run.departures[1].heir
+    assert last_heir in run.survivors
+    assert "+3 +7" in texts  # through 3, who left after inheriting
+    faded = {text.get_text() for text in network.texts if text.get_color() == "#aaaaaa"}
+    assert faded == {"7", "3", "8"}
 
 
-def test_a_long_title_is_made_to_fit(study):
-    figure = figures.trajectories(study, title="a title " * 30, subtitle="a subtitle " * 30)
-    for text in figure.texts:
-        assert text.get_window_extent(figure.canvas.get_renderer()).x1 <= figure.bbox.x1
+def test_a_recall_of_zero_is_written_out(outcome):
+    figure = recalls.recalls(outcome.endings[0].run, columns_of(outcome), title="title")
+    classic = figure.axes[2]
+    assert [text.get_text() for text in classic.texts].count("0") == 3
 
 
-def test_two_wills_that_decide_alike_are_both_visible(study):
-    (axes,) = figures.trajectories(study, title="title").axes
-    styles = {line.get_label(): line.get_linestyle() for line in axes.lines}
-    assert styles["consensus (GT-C)"] == "-"
-    assert styles["adaptive (Legacy-GT)"] != "-"
-
-
-def test_an_error_of_exactly_zero_can_be_drawn(tmp_path):
-    problem = bq.Problem([bq.Quadratic([[1.0]], [0.0]), bq.Quadratic([[2.0]], [0.0])])
-    run = bq.solve(problem, [(0, 1)], rounds=5)
-    assert not run.error.any()
-    figure = figures.trajectories({"at rest": run}, title="title")
-    figures.save(figure, tmp_path, "figure")
-    low, high = figure.axes[0].get_ylim()
-    assert 0 < low < 1e-16 < high
-
-
-def test_a_figure_of_nothing_but_divergence_can_be_drawn(tmp_path):
-    problem = bq.problems.quadratics(n=4, dim=2, mu=1.0, L=2.0, seed=0)
-    run = bq.solve(
-        problem,
-        bq.graphs.ring(4),
-        rounds=2000,
-        will=bq.wills.Classic(),
-        method=bq.GradientTracking(step=50.0),
+def test_nothing_is_cut_off_and_captions_do_not_touch(outcome):
+    columns = columns_of(outcome) | columns_of(outcome, "early")
+    for scores in columns.values():  # as many wills as there may be
+        last = list(scores.values())[-1]
+        scores.update({f"another will {number}": last for number in range(4)})
+    figure = recalls.recalls(
+        outcome.endings[1].run, columns, title="a title " * 30, subtitle="a subtitle " * 30
     )
-    assert not np.isfinite(run.error[-1])
-    figures.save(figures.trajectories({"too fast": run}, title="title"), tmp_path, "figure")
-
-
-def test_more_lines_than_colours(study, tmp_path):
-    run = study["classic"]
-    many = {f"run {index}": run for index in range(12)}
-    figures.save(figures.trajectories(many, title="title"), tmp_path, "figure")
+    figure.canvas.draw()
+    texts = [*figure.texts, *(text for axes in figure.axes[1:] for text in axes.texts)]
+    boxes = [text.get_window_extent(figure.canvas.get_renderer()) for text in texts]
+    for index, one in enumerate(boxes):
+        assert figure.bbox.x0 <= one.x0
+        assert one.x1 <= figure.bbox.x1
+        assert not any(one.overlaps(other) for other in boxes[index + 1 :])

@@ -4,8 +4,8 @@ import stat
 
 import pytest
 
+from bequest import files
 from bequest.errors import CannotWrite
-from bequest.report import files
 
 
 def test_a_file_appears_as_a_whole(tmp_path):

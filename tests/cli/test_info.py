@@ -14,12 +14,12 @@ def test_info_as_json(bequest):
     facts = json.loads(bequest("info", "--json").stdout)
     assert facts["versions"]["bequest"] == bq.__version__
     assert facts["cores"] >= 1
-    assert facts["extras"] == {"plot": True}
+    assert facts["extras"] == {"plot": True, "data": True, "parquet": True}
     assert "Quadratic" in facts["objectives"]
     assert "Objective" not in facts["objectives"]
     assert "Vector" in facts["engines"]
     assert "Engine" not in facts["engines"]
-    assert {"quadratics", "explicit"} <= set(facts["problems"])
+    assert {"quadratics", "explicit", "table"} <= set(facts["problems"])
 
 
 def test_version(bequest):

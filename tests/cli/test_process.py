@@ -26,7 +26,7 @@ kind = "classic"
 def test_the_command_starts_without_anything_heavy():
     code = (
         "import sys, bequest.cli; heavy = {'numpy', 'scipy', 'networkx', 'pydantic', 'rich', "
-        "'matplotlib'}; print(sorted(heavy & set(sys.modules)))"
+        "'matplotlib', 'sklearn', 'pyarrow'}; print(sorted(heavy & set(sys.modules)))"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -1,5 +1,6 @@
 """Every way in which a run file can be wrong is told in words, with the key and the remedy."""
 
+import shutil
 import tomllib
 
 import numpy as np
@@ -376,7 +377,8 @@ def test_impossible_departures_are_refused_before_anything_is_computed(write, mo
 # --- examples and documentation -----------------------------------------------------------
 
 
-def test_every_block_of_the_documentation_is_a_run_file(root, write):
+def test_every_block_of_the_documentation_is_a_run_file(root, write, tmp_path):
+    shutil.copy(root / "examples" / "patients.csv", tmp_path)
     blocks = (root / "docs" / "run-file.md").read_text().split("```toml\n")[1:]
     blocks = [block.split("```")[0] for block in blocks]
     whole = blocks[0].replace("n = 20", "n = 3").replace("chords = 15", "chords = 0")
@@ -394,7 +396,8 @@ def test_every_block_of_the_documentation_is_a_run_file(root, write):
 
 def test_the_documentation_names_every_kind(root):
     from bequest.runfile.schema import GRAPHS, PROBLEMS, WILLS
+    from bequest.runfile.tables import PARTITIONS
 
     text = (root / "docs" / "run-file.md").read_text()
-    for kind in [*PROBLEMS, *GRAPHS, *WILLS]:
+    for kind in [*PROBLEMS, *PARTITIONS, *GRAPHS, *WILLS]:
         assert f'"{kind}"' in text

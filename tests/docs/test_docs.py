@@ -114,7 +114,8 @@ def test_the_public_names_are_frozen():
         "Certificate", "Curvature", "Departure", "DepartureRecord", "Farewell", "Function",
         "GradientTracking", "Graph", "Huber", "LeastSquares", "Legacy", "Logistic", "Objective",
         "Pilot", "Problem", "Quadratic", "Run", "Softmax", "Status", "__version__", "calibrate",
-        "departures", "engines", "errors", "graphs", "problems", "solve", "wills",
+        "data", "datasets", "departures", "engines", "errors", "graphs", "partition", "problems",
+        "solve", "wills",
     ]  # fmt: skip
     for name in bequest.__all__:
         assert getattr(bequest, name) is not None

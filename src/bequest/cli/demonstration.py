@@ -1,88 +1,130 @@
-"""``bequest demo``: the paper's Sec. 5.1 in one table and one figure."""
+"""``bequest demo``: the silo that took digit 7 with it, in two tables and one figure."""
 
 from __future__ import annotations
 
-from collections import Counter
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import typer
 
-from bequest.cli.running import number, span
+from bequest import datasets, files
 from bequest.cli.terminal import Meter, Terminal, table
-from bequest.experiments import section51
-from bequest.report import files
-from bequest.report.documents import by_will, document_of
+from bequest.experiments import digits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from bequest.model.run import Run
+    from bequest.data import Score
+    from bequest.experiments.digits import Ending, Outcome
 
-_SETTING = (
-    f"{section51.NODES} quadratics of dimension {section51.DIM}, curvatures in [1, 10], on a ring "
-    f"with {section51.CHORDS} chords; step {section51.STEP}"
-)
+_NOBODY = "nobody left"
 
 
 def demonstrate(*, seed: int, folder: Path) -> None:
     """Run the study, print it, and draw it if matplotlib is there."""
+    datasets.digits()  # say at once if it is missing
     drawable = find_spec("matplotlib") is not None
     if drawable:
         files.make_folder(folder)
-    with Meter(len(section51.WILLS)) as meter:
-        runs = section51.runs(seed, progress=meter.part("running", len(section51.WILLS)))
+    with Meter(digits.work()) as meter:
+        outcome = digits.study(seed, watch=meter.part)
     out = Terminal()
-    rounds = ", ".join(map(str, section51.DEPARTURES))
-    out.print(f"{_SETTING}; seed {seed}")
-    out.print(f"The four most heterogeneous nodes leave after rounds {rounds}.\n")
-    out.print(_table(runs, seed))
+    out.print(_story())
+    for schedule in digits.SCHEDULES:
+        out.print(f"\n{_when(schedule)}\n")
+        out.print(_table(outcome, schedule))
+        out.print()
+        for ending in outcome.under(schedule):
+            for line in _choices(ending):
+                out.print(line)
     out.print(
-        f"\nerror: distance of the worst of the survivors to the optimum of all "
-        f"{section51.NODES} losses after {section51.ROUNDS} rounds\n"
-        "closer: how many times closer than classic\n"
-        "vectors, bytes: what one farewell carries"
+        f"\nright: percent of the {outcome.exam.y.size} test images that the survivors' mean model "
+        "gets right\n"
+        "0 to 9: the same for the images of one digit (recall)\n"
+        "... to ...: who bequeathed to whom, and which memory the will chose\n"
+        f"{_NOBODY}: the optimum of all the data"
     )
+    for line in _unsettled(outcome):
+        out.print(line)
     if not drawable:
         typer.echo('no figure: matplotlib is missing; pip install "bequest[plot]"', err=True)
         return
-    from bequest.report import figures
-
-    figure = figures.trajectories(runs, title=_title(runs), subtitle=f"{_SETTING}; seed {seed}")
-    written = figures.save(figure, folder, "trajectories")
+    written = _draw(outcome, folder)
     out.print(f"\nwritten to {' and '.join(map(str, written))}")
 
 
-def _table(runs: Mapping[str, Run], seed: int) -> object:
-    baseline = runs[section51.BASELINE].error[-1]
-    rows = []
-    for name, run in runs.items():
-        document = document_of(run, will=name, seed=seed)
-        together = by_will([document])[0]
-        error = document["error"]
-        choices = Counter(record["choice"] for record in document["departures"])
-        rows.append(
-            [
-                name,
-                document["status"],
-                number(error, "inf"),
-                "-" if not error else f"{baseline / error:.2g}x",
-                span(together["vectors"]),
-                span(together["bytes"]),
-                ", ".join(f"{choice} x{count}" for choice, count in choices.items()),
-            ]
-        )
-    headers = ["will", "status", "error", "closer", "vectors", "bytes", "choices"]
-    return table(headers, rows, text=(0, 1, 6))
+def _story() -> str:
+    return (
+        "Ten silos, one handwritten digit each, learn together to tell all ten apart.\n"
+        f"Then the silos of {_listed(digits.LEAVERS)} leave for good."
+    )
 
 
-def _title(runs: Mapping[str, Run]) -> str:
-    """Return what the figure shows, as far as it does."""
-    baseline = float(runs[section51.BASELINE].error[-1])
-    error = float(runs["adaptive (Legacy-GT)"].error[-1])
-    if not error < baseline / 2:
-        return "Four nodes leave, under every will of the paper"
-    closer = baseline / error if error > 0 else float("inf")
-    times = "over a million" if closer > 1e6 else f"{closer:,.0f}"
-    return f"An adaptive will ends {times} times closer to the optimum than forgetting"
+def _when(schedule: str) -> str:
+    return f"They leave {schedule}, after rounds {_listed(digits.SCHEDULES[schedule])}:"
+
+
+def _table(outcome: Outcome, schedule: str) -> object:
+    rows = [[_NOBODY, *_percent(outcome.nobody_left)]]
+    rows += [[ending.will, *_percent(ending.score)] for ending in outcome.under(schedule)]
+    return table(["will", "right", *outcome.exam.classes], rows, text=(0,))
+
+
+def _percent(score: Score) -> list[str]:
+    recall = ["-" if value is None else f"{100 * value:.0f}" for value in score.recall.values()]
+    return [f"{100 * score.accuracy:.1f}", *recall]
+
+
+def _choices(ending: Ending) -> list[str]:
+    """Return what every leaver bequeathed to whom, if it did."""
+    records = [record for record in ending.run.departures if record.heir is not None]
+    if not records:
+        return []
+    told = ", ".join(f"{r.node} to {r.heir} {r.choice}" for r in records)
+    return [f"{ending.will}: {told}"]
+
+
+def _unsettled(outcome: Outcome) -> list[str]:
+    """Return which models would still change their mind about an image."""
+    return [
+        f"not settled: {ending.will}, {ending.schedule}: {ending.unsettled} images would still be "
+        "classified otherwise after more rounds"
+        for ending in outcome.endings
+        if ending.unsettled
+    ]
+
+
+def _draw(outcome: Outcome, folder: Path) -> list[Path]:
+    from bequest.report import drawing, recalls
+
+    columns = {
+        f"{schedule}: after rounds {_listed(rounds)}": {
+            _NOBODY: outcome.nobody_left,
+            **{ending.will: ending.score for ending in outcome.under(schedule)},
+        }
+        for schedule, rounds in digits.SCHEDULES.items()
+    }
+    ending = outcome.endings[len(digits.WILLS) - 1]
+    figure = recalls.recalls(
+        ending.run,
+        columns,
+        title=_title(outcome),
+        subtitle=f"Ten silos, one handwritten digit each; {_listed(digits.LEAVERS)} leave. Bars: "
+        f"recall per digit on {outcome.exam.y.size} test images; outlines: {_NOBODY}",
+    )
+    return drawing.save(figure, folder, "digits")
+
+
+def _title(outcome: Outcome) -> str:
+    """Return what the figure shows."""
+    forgotten, *others = (ending.score.accuracy for ending in outcome.under("late"))
+    return (
+        f"Three silos took their digits with them: {forgotten:.0%} right if they are forgotten, "
+        f"{max(others):.0%} if they are remembered"
+    )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} and {last}"

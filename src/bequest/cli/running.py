@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from bequest import files
 from bequest.cli.terminal import Meter, Terminal, table
-from bequest.errors import BequestError, InvalidRunFile
-from bequest.report import files
-from bequest.report.documents import by_will, document_of
+from bequest.errors import BequestError, InvalidRunFile, OptimumUnknown
+from bequest.report.documents import by_will, document_of, median_and_least, score_of
 from bequest.runfile import load
 from bequest.solver import solve
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from bequest.report.documents import RunDocument, StepDocument, WillDocument
+    from bequest.data import Exam
+    from bequest.model.problem import Problem
+    from bequest.report.documents import RunDocument, ScoreDocument, StepDocument, WillDocument
     from bequest.runfile import RunFile
 
 _FORMAT = 1
@@ -29,20 +31,22 @@ def run_file(path: Path, *, as_json: bool, output: Path | None) -> int:
     plan = load(path)
     if output is not None:
         files.check_writable(output)
-    runs = _carry_out(plan)
-    document = {
-        "format": _FORMAT,
-        "file": str(path),
-        "rounds": plan.rounds,
-        "wills": by_will(runs),
-        "runs": runs,
-    }
+    runs, nobody_left = _carry_out(plan)
+    document: dict[str, Any] = {"format": _FORMAT, "file": str(path), "rounds": plan.rounds}
+    if plan.silos:
+        document["silos"] = list(plan.silos)
+    if nobody_left:
+        seeds = dict.fromkeys(run["seed"] for run in runs)
+        document["nobody_left"] = [
+            {"seed": seed} | score for seed, score in zip(seeds, nobody_left, strict=True)
+        ]
+    document |= {"wills": by_will(runs), "runs": runs}
     if output is not None:
         files.write(output, (as_text(document) + "\n").encode())
     if as_json:
         print(as_text(document))
     else:
-        _print(plan, runs)
+        _print(plan, runs, nobody_left)
         if output is not None:
             Terminal().print(f"\nwritten to {output}")
     return 1 if all(run["status"] == "diverged" for run in runs) else 0
@@ -53,24 +57,38 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def _carry_out(plan: RunFile) -> list[RunDocument]:
-    runs = []
+def _carry_out(plan: RunFile) -> tuple[list[RunDocument], list[ScoreDocument]]:
+    """Return every run, and, seed by seed, how the optimum of all the data classifies."""
+    runs: list[RunDocument] = []
+    nobody_left: list[ScoreDocument] = []
     try:
         with Meter(len(plan) * plan.rounds) as meter:
             for number, job in enumerate(plan.jobs(), start=1):
                 label = f"run {number} of {len(plan)}: {job.label}, seed {job.seed}"
                 progress = meter.part(label, plan.rounds)
                 run = solve(**job.arguments, progress=progress)
-                runs.append(document_of(run, will=job.label, seed=job.seed))
+                if job.exam is not None and (not runs or runs[-1]["seed"] != job.seed):
+                    nobody_left.append(_nobody_left(job.exam, job.arguments["problem"]))
+                runs.append(document_of(run, will=job.label, seed=job.seed, exam=job.exam))
     except InvalidRunFile:
         raise
     except BequestError as error:
         # The library does not know where its arguments came from; the reader has to.
         raise type(error)(f"{plan.path}: {error.what}", remedy=error.remedy) from error
-    return runs
+    return runs, nobody_left
 
 
-def _print(plan: RunFile, runs: Sequence[RunDocument]) -> None:
+def _nobody_left(exam: Exam, problem: Problem) -> ScoreDocument:
+    """Return how the optimum of all the data classifies."""
+    try:
+        return score_of(exam, problem.optimum())
+    except OptimumUnknown:
+        return score_of(exam, None)
+
+
+def _print(
+    plan: RunFile, runs: Sequence[RunDocument], nobody_left: Sequence[ScoreDocument]
+) -> None:
     out = Terminal()
     seeds = sorted({run["seed"] for run in runs})
     wills = by_will(runs)
@@ -78,8 +96,13 @@ def _print(plan: RunFile, runs: Sequence[RunDocument]) -> None:
         f"{plan.path}: {_plural(len(wills), 'will')}, {_plural(len(seeds), 'seed')}, "
         f"{_plural(plan.rounds, 'round')} each\n"
     )
-    out.print(_comparison(wills, several=len(seeds) > 1))
+    out.print(_comparison(wills, nobody_left, several=len(seeds) > 1))
     out.print(f"\n{_legend(len(seeds))}")
+    if nobody_left:
+        out.print(_about_accuracy(nobody_left[0], len(seeds)))
+    if plan.silos:
+        names = ", ".join(f"{node} {name}" for node, name in enumerate(plan.silos))
+        out.print(f"nodes: {names}")
     if len(seeds) == 1:
         out.print()
         _print_departures(out, runs)
@@ -88,16 +111,28 @@ def _print(plan: RunFile, runs: Sequence[RunDocument]) -> None:
         out.print(line)
 
 
-def _comparison(wills: Sequence[WillDocument], *, several: bool) -> Any:  # noqa: ANN401 - rich's
+def _comparison(
+    wills: Sequence[WillDocument], nobody_left: Sequence[ScoreDocument], *, several: bool
+) -> Any:  # noqa: ANN401 - rich's
     worst = ["worst"] if several else []
-    headers = ["will", "status", "error", *worst, "limit", "gap", "vectors", "bytes"]
+    graded = ["accuracy"] if nobody_left else []
+    headers = ["will", "status", *graded, "error", *worst, "limit", "gap", "vectors", "bytes"]
     rows = []
+    if nobody_left:
+        best = median_and_least([score["accuracy"] for score in nobody_left])
+        rows.append(["nobody left", "", _accuracy(*best, several=several)])
+        rows[0] += [""] * (len(headers) - len(rows[0]))
     for will in wills:
         missing = "inf" if "diverged" in will["statuses"] else "unknown"
         rows.append(
             [
                 will["will"],
                 _statuses(will["statuses"]),
+                *(
+                    [_accuracy(will["accuracy"], will["worst_accuracy"], several=several)]
+                    if nobody_left
+                    else []
+                ),
                 number(will["error"], missing),
                 *([number(will["worst_error"], missing)] if several else []),
                 number(will["worst_limit_error" if several else "limit_error"], "unknown"),
@@ -120,6 +155,22 @@ def _legend(seeds: int) -> str:
         f"limit: distance of the point they are heading for to the same optimum{limit}\n"
         "gap: largest |sum z - sum grad h| of any round, rounding if all is well\n"
         "vectors, bytes: what one farewell carries"
+    )
+
+
+def _accuracy(median: float | None, worst: float | None, *, several: bool) -> str:
+    """Return "91.2%", with the worst of several seeds in brackets."""
+    shown = ["unknown" if value is None else f"{value:.1%}" for value in (median, worst)]
+    return f"{shown[0]} ({shown[1]})" if several else shown[0]
+
+
+def _about_accuracy(score: ScoreDocument, seeds: int) -> str:
+    seen = "" if score["on"] == "test" else ", which the models were trained on"
+    statistics = f"; median (and worst) of {seeds} seeds" if seeds > 1 else ""
+    return (
+        f"accuracy: share of the {score['on']} samples{seen} that the mean of the survivors' "
+        f"models classifies right{statistics}\n"
+        "nobody left: the optimum of all the data"
     )
 
 

@@ -90,6 +90,11 @@ class Meter:
         self._show(before)
         return lambda done: self._show(before + done)
 
+    def report(self, done: int, total: int, *, label: str) -> None:
+        """Say how much is done of work whose size is known only now."""
+        self._total, self._label = total, label
+        self._show(done)
+
     def _show(self, done: int) -> None:
         if self._bar is None:
             if not sys.stderr.isatty() or time.monotonic() - self._began < _PATIENCE_S:
@@ -104,4 +109,4 @@ class Meter:
             )
             self._task = self._bar.add_task(self._label, total=self._total)
             self._bar.start()
-        self._bar.update(self._task, completed=done, description=self._label)
+        self._bar.update(self._task, completed=done, total=self._total, description=self._label)

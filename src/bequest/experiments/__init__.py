@@ -1,1 +1,32 @@
-"""The paper's studies, one declaration each."""
+"""The paper's figures and tables, one declarative study each.
+
+A study measures and writes files (``bequest.store``); what is drawn and said about it is for
+``bequest.report``, which reads those files only.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+if _TYPE_CHECKING:
+    from bequest.experiments.study import Study
+
+# in the order of the report
+NAMES = (
+    "trajectories",
+    "stress",
+    "real",
+    "compare",
+    "curvature",
+    "point-only",
+    "handoff",
+    "lower-bound",
+    "convex",
+    "crossover",
+)
+
+
+def find(name: str) -> "Study":
+    """Return the study of that name."""
+    module = _import_module(f"bequest.experiments.{name.replace('-', '_')}")
+    found: Study = module.STUDY
+    return found

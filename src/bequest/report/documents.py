@@ -8,16 +8,18 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from bequest.core.arrays import norm
 from bequest.errors import OptimumUnknown
+from bequest.model.run import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from bequest.core.arrays import Vector
     from bequest.core.bounds import Pilot
+    from bequest.data import Exam
     from bequest.model.run import DepartureRecord, Run
 
 
@@ -47,11 +49,20 @@ class StepDocument(TypedDict):
     why: str
 
 
+class ScoreDocument(TypedDict):
+    """How a model classifies: on which samples, how many right, and how many right per class."""
+
+    on: str
+    accuracy: float | None
+    recall: dict[str, float | None]
+
+
 class RunDocument(TypedDict):
     """One run.
 
     ``error`` is the distance of the worst survivor to the optimum of all the data at the end,
-    ``limit_error`` that of the point the survivors approach.
+    ``limit_error`` that of the point the survivors approach. ``score`` is that of the mean of
+    their models, where the problem is to classify.
     """
 
     will: str
@@ -61,6 +72,7 @@ class RunDocument(TypedDict):
     error: float | None
     limit_error: float | None
     invariant_gap: float | None
+    score: NotRequired[ScoreDocument]
     limit: list[float | None] | None
     optimum: list[float | None] | None
     survivors: list[int]
@@ -85,16 +97,19 @@ class WillDocument(TypedDict):
     limit_error: float | None
     worst_limit_error: float | None
     worst_invariant_gap: float | None
+    accuracy: NotRequired[float | None]
+    worst_accuracy: NotRequired[float | None]
     vectors: list[int] | None
     bytes: list[int] | None
 
 
-def document_of(run: Run, *, will: str, seed: int) -> RunDocument:
-    """Return a run as plain data."""
+def document_of(run: Run, *, will: str, seed: int, exam: Exam | None = None) -> RunDocument:
+    """Return a run as plain data, graded if there is an exam."""
     optimum = None if run.trajectory.error is None else run.optimum
     limit = _limit(run)
     offset = None if optimum is None or limit is None else norm(limit - optimum)
-    return {
+    model = None if run.status is Status.DIVERGED else run.x.mean(axis=0)
+    document: RunDocument = {
         "will": will,
         "seed": seed,
         "status": str(run.status),
@@ -115,6 +130,17 @@ def document_of(run: Run, *, will: str, seed: int) -> RunDocument:
         "certificate": None if offset is None else run.certificate.as_dict(),
         "provenance": dict(run.provenance),
     }
+    if exam is not None:
+        document["score"] = score_of(exam, model)
+    return document
+
+
+def score_of(exam: Exam, model: Vector | None) -> ScoreDocument:
+    """Return how a model does; everything is unknown if there is none."""
+    if model is None:
+        return {"on": exam.on, "accuracy": None, "recall": dict.fromkeys(exam.classes)}
+    score = exam.score(model)
+    return {"on": exam.on, "accuracy": score.accuracy, "recall": dict(score.recall)}
 
 
 def by_will(runs: Iterable[RunDocument]) -> list[WillDocument]:
@@ -129,7 +155,7 @@ def _together(will: str, runs: Sequence[RunDocument]) -> WillDocument:
     error, worst_error = _median_and_worst([run["error"] for run in runs])
     limit_error, worst_limit_error = _median_and_worst([run["limit_error"] for run in runs])
     farewells = [record for run in runs for record in run["departures"]]
-    return {
+    document: WillDocument = {
         "will": will,
         "statuses": dict(Counter(run["status"] for run in runs)),
         "error": error,
@@ -140,6 +166,16 @@ def _together(will: str, runs: Sequence[RunDocument]) -> WillDocument:
         "vectors": _ends([record["vectors"] for record in farewells]),
         "bytes": _ends([record["bytes"] for record in farewells]),
     }
+    scores = [run["score"]["accuracy"] for run in runs if "score" in run]
+    if scores:
+        document["accuracy"], document["worst_accuracy"] = median_and_least(scores)
+    return document
+
+
+def median_and_least(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """Return both, for numbers of which more is better; unknown is worse than any of them."""
+    median, worst = _median_and_worst([None if value is None else -value for value in values])
+    return (None if median is None else -median), (None if worst is None else -worst)
 
 
 def _median_and_worst(values: Sequence[float | None]) -> tuple[float | None, float | None]:

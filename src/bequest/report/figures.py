@@ -1,29 +1,22 @@
-"""Figures of runs: the only place that knows matplotlib, and only while it draws.
-
-Drawn with the Figure class itself on the Agg and SVG back ends: no window system, no global
-state, and the same picture everywhere.
-"""
+"""Errors against rounds, one line per run."""
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bequest.model.run import Status
-from bequest.report import files
+from bequest.report.drawing import COLOURS, FAINT, INK, canvas, headed, save
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from bequest.core.arrays import Vector
     from bequest.model.run import Run
 
-# Okabe and Ito's colours, told apart by everybody; strong ones last, as the last lines matter.
-_COLOURS = ("#000000", "#808080", "#E69F00", "#0072B2", "#CC79A7", "#009E73", "#D55E00")
-_INK, _FAINT = "#222222", "#8c8c8c"
+__all__ = ["save", "trajectories"]
+
 # Distances below this are rounding, and a logarithm has to end somewhere.
 _FLOOR = 1e-16
 # Labels closer than this fraction of the axis would touch.
@@ -44,15 +37,11 @@ def trajectories(runs: Mapping[str, Run], *, title: str, subtitle: str = "") -> 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 5.2), dpi=150, facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = canvas(9.0, 5.2)
     axes = figure.add_axes((0.085, 0.115, 0.67, 0.715))
     departures = sorted({record.round for run in runs.values() for record in run.departures})
     for departure in departures:
-        axes.axvline(departure, color=_FAINT, linewidth=0.9, alpha=0.6, zorder=1)
+        axes.axvline(departure, color=FAINT, linewidth=0.9, alpha=0.6, zorder=1)
     lines = {name: np.maximum(run.error, _FLOOR) for name, run in runs.items()}
     bounded = [lines[name] for name, run in runs.items() if run.status is not Status.DIVERGED]
     bottom, top = _range(bounded or list(lines.values()))
@@ -82,25 +71,8 @@ def trajectories(runs: Mapping[str, Run], *, title: str, subtitle: str = "") -> 
     return figure
 
 
-def save(figure: Any, folder: Path, name: str) -> list[Path]:  # noqa: ANN401
-    """Write a figure as ``name.png`` and ``name.svg``, each whole or not at all; return where."""
-    import matplotlib as mpl
-
-    written = []
-    # Without dates and random ids, the same runs give the same files.
-    with mpl.rc_context({"svg.hashsalt": "bequest"}):
-        for suffix in ("png", "svg"):
-            buffer = io.BytesIO()
-            metadata = {"Date": None} if suffix == "svg" else {"Software": None}
-            figure.savefig(buffer, format=suffix, metadata=metadata)
-            path = folder / f"{name}.{suffix}"
-            files.write(path, buffer.getvalue())
-            written.append(path)
-    return written
-
-
 def _colour(index: int) -> str:
-    return _COLOURS[index % len(_COLOURS)]
+    return COLOURS[index % len(COLOURS)]
 
 
 def _range(lines: Sequence[Vector]) -> tuple[float, float]:
@@ -148,7 +120,7 @@ def _label_lines(axes: Any, runs: Mapping[str, Run], lines: Mapping[str, Vector]
             xytext=(1.03, places[name]),
             xycoords="axes fraction",
             textcoords="axes fraction",
-            color=_INK if colour == "#000000" else colour,
+            color=INK if colour == "#000000" else colour,
             fontsize=9,
             va="center",
             annotation_clip=False,
@@ -187,20 +159,14 @@ def _dress(
     subtitle: str,
     departures: Sequence[int],
 ) -> None:
-    texts = [
-        figure.text(0.085, 0.945, title, fontsize=12.5, fontweight="bold", color=_INK),
-        figure.text(0.085, 0.895, subtitle, fontsize=9.5, color="#555555"),
-    ]
-    for text in texts:  # rather small than cut off
-        width = text.get_window_extent(figure.canvas.get_renderer()).width / figure.bbox.width
-        text.set_fontsize(text.get_fontsize() * min(1.0, 0.9 / max(width, 0.1)))
-    axes.set_xlabel("round", color=_INK)
-    axes.set_ylabel("distance of the worst survivor to everybody's optimum", color=_INK)
+    headed(figure, title, subtitle, left=0.085)
+    axes.set_xlabel("round", color=INK)
+    axes.set_ylabel("distance of the worst survivor to everybody's optimum", color=INK)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
-        axes.spines[side].set_color(_FAINT)
-    axes.tick_params(colors=_INK, which="both", length=3, labelsize=9)
+        axes.spines[side].set_color(FAINT)
+    axes.tick_params(colors=INK, which="both", length=3, labelsize=9)
     axes.grid(visible=True, axis="y", which="major", color="#e6e6e6", linewidth=0.7)
     axes.set_axisbelow(True)
     if departures:

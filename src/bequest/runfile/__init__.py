@@ -13,21 +13,14 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
+from bequest.data import Exam
 from bequest.errors import InvalidRunFile
 from bequest.model.events import schedule
 from bequest.model.wills import will_of
+from bequest.runfile.fields import Count, Numbers, Table, list_or_single, refusal
 from bequest.runfile.mistakes import mistakes_in, refuse
-from bequest.runfile.schema import (
-    AnyEveryWill,
-    AnyGraph,
-    AnyProblem,
-    Count,
-    DeparturesTable,
-    Numbers,
-    Table,
-    list_or_single,
-    refusal,
-)
+from bequest.runfile.schema import AnyEveryWill, AnyGraph, AnyProblem, DeparturesTable
+from bequest.runfile.tables import TableProblem
 from bequest.solver import GradientTracking, calibrate
 
 __all__ = ["Job", "RunFile", "load"]
@@ -96,11 +89,15 @@ class RunTable(Table):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One call of ``bequest.solve``: its keyword arguments, under which label and seed."""
+    """One call of ``bequest.solve``: its keyword arguments, under which label and seed.
+
+    ``exam`` is what to grade the model on, where the problem is to classify.
+    """
 
     label: str
     seed: int
     arguments: Mapping[str, Any]
+    exam: Exam | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +116,12 @@ class RunFile:
         """How many rounds each run has."""
         return self.table.rounds
 
+    @property
+    def silos(self) -> tuple[str, ...]:
+        """The names of the nodes, where they have names."""
+        problem = self.table.problem
+        return problem.silos if isinstance(problem, TableProblem) else ()
+
     def jobs(self) -> Iterator[Job]:
         """Yield the runs, seed by seed; problems are built when their seed's turn comes."""
         for seed in self.table.seeds:
@@ -126,7 +129,11 @@ class RunFile:
 
     def _jobs(self, seed: int) -> Iterator[Job]:
         table = self.table
-        problem = table.problem.build(seed)
+        exam = None
+        if isinstance(table.problem, TableProblem):
+            problem, exam = table.problem.build_with_exam(seed)
+        else:
+            problem = table.problem.build(seed)
         leaving = table.departures.build(problem)
         shared: dict[str, Any] = {
             "problem": problem,
@@ -145,12 +152,13 @@ class RunFile:
         spread = any(will.needs_spread for group in executed.values() for will in group)
         pilot = None
         for title, will in entries:
-            needs_pilot = any(one.needs_pilot for one in executed[title])
+            needs_pilot = any(one.needs_pilot_in(problem.regime) for one in executed[title])
             if needs_pilot and pilot is None:
                 # Once per seed: left to itself, solve would measure it again for every will.
                 common = {key: shared[key] for key in ("problem", "graph", "method", "start")}
                 pilot = calibrate(**common, rounds=last, spread=spread)
-            yield Job(title, seed, shared | {"will": will, "pilot": pilot if needs_pilot else None})
+            own = {"will": will, "pilot": pilot if needs_pilot else None}
+            yield Job(title, seed, shared | own, exam)
 
 
 def load(path: Path) -> RunFile:
@@ -161,7 +169,8 @@ def load(path: Path) -> RunFile:
     """
     document = _parse(path)
     try:
-        return RunFile(path, RunTable.model_validate(document))
+        context = {"folder": path.parent}  # files that it names are next to it
+        return RunFile(path, RunTable.model_validate(document, context=context))
     except ValidationError as error:
         raise refuse(path, mistakes_in(error, document, top=RunTable.model_fields)) from error
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bequest.errors import InvalidRunFile
 from bequest.runfile.schema import GRAPHS, PROBLEMS, WILLS
+from bequest.runfile.tables import PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
     Keys = tuple[str | int, ...]
 
 _UNKNOWN, _MISSING = "is not a known key.", "is missing."
-_KINDS = {"problem": list(PROBLEMS), "graph": list(GRAPHS), "wills": list(WILLS)}
+_KINDS = {
+    "problem": list(PROBLEMS),
+    "partition": list(PARTITIONS),
+    "graph": list(GRAPHS),
+    "wills": list(WILLS),
+}
 # pydantic's names of types that were not found -> what was expected
 _EXPECTED = {
     "int_type": "a whole number",
@@ -27,6 +33,7 @@ _EXPECTED = {
     "float_type": "a number",
     "finite_number": "a finite number",
     "string_type": 'a text in "quotes"',
+    "bool_type": "true or false",
     "list_type": "a list in [brackets]",
     "dict_type": "a table",
     "model_type": "a table",
@@ -95,7 +102,7 @@ def _translate(entry: Any, document: Any, top: Collection[str]) -> Iterator[Mist
     elif kind == "missing":
         yield Mistake(keys, _MISSING, _how_to_add(keys))
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
-        known = _KINDS.get(str(keys[0]), [])
+        known = _KINDS.get(str(keys[-1])) or _KINDS.get(str(keys[0]), [])
         what, near = _MISSING, ""
         if "kind" in given:
             what, near = f"is {_shown(given['kind'])}, which is not known.", given["kind"]

@@ -12,16 +12,13 @@ from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_type_hints
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
     create_model,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from bequest.errors import BequestError
 from bequest.model import events as membership
@@ -29,36 +26,8 @@ from bequest.model import graphs, problems, wills
 from bequest.model.graph import Graph
 from bequest.model.objectives import Quadratic
 from bequest.model.problem import Problem
-
-# Larger numbers are slips of the keyboard, and would end in a lack of memory.
-Count = Annotated[int, Field(ge=1, le=10**9)]
-Node = Annotated[int, Field(ge=0, le=10**9)]
-Numbers = Annotated[list[float], Field(min_length=1)]
-
-
-def refusal(what: str, remedy: str, at: tuple[str | int, ...] = ()) -> PydanticCustomError:
-    """Return an error in the library's own words, at a key inside the table that raises it."""
-    return PydanticCustomError("refused", "refused", {"what": what, "remedy": remedy, "at": at})
-
-
-def list_or_single(value: object) -> str:
-    """Tell ``[1, 2]`` from ``1``, so that a mistake is reported for the one that was meant."""
-    return "list" if isinstance(value, list) else "single"
-
-
-class Table(BaseModel):
-    """A TOML table in which every key is known."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_keys(cls, data: Any) -> Any:  # noqa: ANN401 - whatever the file holds
-        """Complain about unknown keys first: a misspelt key also looks like a missing one."""
-        known = list(cls.model_fields)
-        if isinstance(data, dict) and (unknown := [key for key in data if key not in known]):
-            raise PydanticCustomError("unknown", "unknown", {"keys": unknown, "known": known})
-        return data
+from bequest.runfile.fields import Count, Node, Numbers, Table, list_or_single, refusal
+from bequest.runfile.tables import TableProblem
 
 
 def options_of(make: Callable[..., Any], *, skip: Iterable[str]) -> dict[str, Any]:
@@ -146,8 +115,8 @@ class ExplicitTable(Table):
         return Problem([Quadratic(table.A, table.c) for table in self.objectives])
 
 
-PROBLEMS = {"quadratics": QuadraticsTable, "explicit": ExplicitTable}
-AnyProblem = Annotated[QuadraticsTable | ExplicitTable, Field(discriminator="kind")]
+PROBLEMS = {"quadratics": QuadraticsTable, "explicit": ExplicitTable, "table": TableProblem}
+AnyProblem = Annotated[QuadraticsTable | ExplicitTable | TableProblem, Field(discriminator="kind")]
 
 
 # --- graphs -------------------------------------------------------------------------------
@@ -265,7 +234,7 @@ class EveryWillTable(WillTable):
     """An entry of [[wills]]: a will for everybody, and perhaps others for single nodes."""
 
     label: str | None = None
-    nodes: "dict[Annotated[Node, Field(strict=False)], AnyWill]" = {}
+    nodes: "dict[Annotated[Node, Field(strict=False)], AnyWill]" = Field(default_factory=dict)
 
     def build_all(self) -> wills.Will | dict[int | None, wills.Will]:
         """Return what ``bequest.solve`` takes as ``will``."""

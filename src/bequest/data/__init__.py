@@ -1,0 +1,14 @@
+"""A user's own table: read it, choose its columns, make losses of it, and grade the model.
+
+table = bq.data.read_table("patients.csv")
+samples = bq.data.select(table, label="diagnosis", silo="hospital", test_fraction=0.3)
+silos = bq.partition.by_column(samples.silo)
+problem = bq.data.problem_of(samples, silos, loss="softmax", l2=0.01)
+...
+samples.exam.score(run.x.mean(axis=0)).accuracy
+"""
+
+from bequest.data.samples import Exam, Samples, Score, problem_of, select
+from bequest.data.tables import Table, read_table
+
+__all__ = ["Exam", "Samples", "Score", "Table", "problem_of", "read_table", "select"]

@@ -1,0 +1,130 @@
+"""The silo that took digit 7 with it.
+
+Ten silos hold one handwritten digit each and learn together to tell all ten apart, by softmax
+regression. Then 7, 3 and 8 leave for good, late or early. What do the others still recognise?
+
+Every sample weighs alike: all losses are divided by the mean size of a silo.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bequest import datasets
+from bequest.data import Exam
+from bequest.model import graphs, partition, wills
+from bequest.model.events import Departure
+from bequest.model.objectives import Softmax
+from bequest.model.problem import Problem
+from bequest.solver import GradientTracking, calibrate, solve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bequest.data import Score
+    from bequest.model.run import Run
+    from bequest.model.wills import Will
+
+    # called with a part of the work and its size; what it returns hears how much of it is done
+    Watch = Callable[[str, int], Callable[[int], None]]
+
+DIGITS = tuple(range(10))
+LEAVERS = (7, 3, 8)
+SCHEDULES = {"late": (300, 600, 900), "early": (50, 100, 150)}
+# One line per will to compare.
+WILLS: tuple[Will, ...] = (
+    wills.Classic(),
+    wills.Adaptive(rule="certified"),
+)
+BASELINE = wills.Classic.label
+CHORDS = 6
+L2 = 0.01
+TEST_FRACTION = 0.3
+ROUNDS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Where one will leads under one schedule.
+
+    ``score`` is that of the mean of the survivors' models; ``unsettled`` counts the test images
+    that the point they are heading for (``run.limit``) would classify otherwise.
+    """
+
+    schedule: str
+    will: str
+    run: Run
+    score: Score
+    unsettled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came out: the model of all the data, and every ending."""
+
+    exam: Exam
+    nobody_left: Score
+    endings: tuple[Ending, ...]
+
+    def under(self, schedule: str) -> list[Ending]:
+        """Return the endings of one schedule."""
+        return [ending for ending in self.endings if ending.schedule == schedule]
+
+
+def setting(seed: int) -> tuple[Problem, Exam]:
+    """Return ten silos that hold 70% of one digit each, and the other 30% to test on."""
+    pixels, digit = datasets.digits()
+    X = np.column_stack([pixels / 16, np.ones(digit.size)])
+    learn, test = partition.holdout(digit, TEST_FRACTION, seed)
+    silos = [learn[rows] for rows in partition.by_label(digit[learn], len(DIGITS))]
+    divisor = learn.size / len(silos)
+    problem = Problem(
+        [Softmax(X[rows], digit[rows], len(DIGITS), L2, divisor=divisor) for rows in silos]
+    )
+    return problem, Exam(X[test], digit[test], tuple(map(str, DIGITS)), "test")
+
+
+def work() -> int:
+    """Return how many rounds the study takes."""
+    return len(SCHEDULES) * len(WILLS) * ROUNDS
+
+
+def study(seed: int, *, watch: Watch | None = None) -> Outcome:
+    """Run the study once.
+
+    Args:
+        seed: of the chords, and of the choice of test images.
+        watch: told about the rounds of every run.
+    """
+    problem, exam = setting(seed)
+    graph = graphs.ring_with_chords(len(DIGITS), chords=CHORDS, seed=seed)
+    method = GradientTracking()
+    endings = []
+    for schedule, rounds in SCHEDULES.items():
+        leaving = [Departure(node, t) for node, t in zip(LEAVERS, rounds, strict=True)]
+        pilot = None
+        for will in WILLS:
+            progress = watch(f"{will.label}, {schedule}", ROUNDS) if watch is not None else None
+            if will.needs_pilot and pilot is None:
+                pilot = calibrate(problem, graph, rounds=max(rounds), method=method)
+            run = solve(
+                problem,
+                graph,
+                departures=leaving,
+                will=will,
+                method=method,
+                rounds=ROUNDS,
+                pilot=pilot,
+                progress=progress,
+            )
+            endings.append(_ending(schedule, will, run, exam))
+    return Outcome(exam, exam.score(problem.optimum()), tuple(endings))
+
+
+def _ending(schedule: str, will: Will, run: Run, exam: Exam) -> Ending:
+    model = run.raise_for_status().x.mean(axis=0)
+    moved = exam.predict(model) != exam.predict(run.limit)
+    return Ending(schedule, will.label, run, exam.score(model), int(moved.sum()))

@@ -1,0 +1,93 @@
+"""The problems and networks that several studies share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bequest.core.arrays import norm
+from bequest.model import events, graphs, problems, wills
+from bequest.solver import GradientTracking, calibrate, solve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bequest.core.bounds import Pilot
+    from bequest.model.events import Departure
+    from bequest.model.graph import Graph
+    from bequest.model.problem import Problem
+    from bequest.model.run import Run
+    from bequest.model.wills import Will
+
+NODES, DIM, CHORDS = 20, 10, 15
+SEEDS = 20
+# The departures of tab:stress follow each other at this distance.
+GAP = 40
+
+PAPER: dict[str, Will] = {
+    "classic": wills.Classic(),
+    "GT-C": wills.Consensus(),
+    "GT-M": wills.LocalTrack(),
+    "GT-P": wills.PointOnly(),
+    "Legacy-GT": wills.Adaptive(rule="oracle"),
+}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A problem on a network with a step, everything but who leaves and under which will."""
+
+    problem: Problem
+    graph: Graph
+    step: float
+
+    def run(
+        self, will: Will, leaving: Sequence[Departure], *, rounds: int, pilot: Pilot | None = None
+    ) -> Run:
+        """Carry it out."""
+        return solve(
+            self.problem,
+            self.graph,
+            departures=leaving,
+            will=will,
+            method=GradientTracking(step=self.step),
+            rounds=rounds,
+            pilot=pilot,
+        )
+
+    def pilot(self, rounds: int, *, spread: bool = False) -> Pilot:
+        """Measure the network's certificate."""
+        method = GradientTracking(step=self.step)
+        return calibrate(self.problem, self.graph, rounds=rounds, method=method, spread=spread)
+
+    def worst_leave(self, rounds: Sequence[int]) -> list[Departure]:
+        """Return departures of the most heterogeneous nodes."""
+        return events.most_heterogeneous(self.problem, rounds=rounds)
+
+
+def section51(seed: int) -> Setup:
+    """Sec. 5.1: twenty quadratics with eigenvalues in [1, 10] on a ring with 15 chords."""
+    return Setup(
+        problems.quadratics(n=NODES, dim=DIM, mu=1.0, L=10.0, seed=seed),
+        graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed),
+        step=0.02,
+    )
+
+
+def stress(kappa: float, seed: int) -> Setup:
+    """tab:stress: one eigenbasis for all, so that the sum is as ill-conditioned as its parts."""
+    return Setup(
+        problems.quadratics(n=NODES, dim=DIM, mu=1.0, L=float(kappa), seed=seed, basis="shared"),
+        graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed),
+        step=0.2 / kappa,
+    )
+
+
+def bias(run: Run) -> float:
+    """Return |limit - x*|: where the survivors end, however long that takes."""
+    return norm(run.limit - run.optimum)
+
+
+def spaced(first: int, departures: int) -> list[int]:
+    """Return the rounds of tab:stress: the first, and then one every 40."""
+    return [first + GAP * m for m in range(departures)]

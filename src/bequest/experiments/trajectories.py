@@ -1,0 +1,30 @@
+"""fig:traj: the five methods over 2600 rounds while four of twenty nodes leave."""
+
+from __future__ import annotations
+
+from bequest.experiments import setups
+from bequest.experiments.study import Findings, Study, seeded
+
+DEPARTURES = (300, 600, 900, 1200)
+ROUNDS = 2600
+
+
+def measure(*, seed: int) -> Findings:
+    """Return the error of every method, round by round."""
+    setup = setups.section51(seed)
+    leaving = setup.worst_leave(DEPARTURES)
+    pilot = setup.pilot(max(DEPARTURES))
+    arrays, facts = {}, {}
+    for name, will in setups.PAPER.items():
+        run = setup.run(will, leaving, rounds=ROUNDS, pilot=pilot)
+        arrays[name] = run.error
+        facts[name] = {
+            "status": str(run.status),
+            "final": float(run.error[-1]),
+            "bias": setups.bias(run),
+            "choices": [record.choice for record in run.departures],
+        }
+    return Findings(arrays, {"methods": facts, "departures": list(DEPARTURES)})
+
+
+STUDY = Study("trajectories", tuple(seeded(setups.SEEDS)), measure)

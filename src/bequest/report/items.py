@@ -1,0 +1,29 @@
+"""The items of the paper, in the order of the report."""
+
+from __future__ import annotations
+
+from bequest.report.sections import (
+    compare,
+    convex,
+    crossover,
+    curvature,
+    handoff,
+    lower_bound,
+    point_only,
+    real,
+    stress,
+    trajectories,
+)
+
+ITEMS = (
+    trajectories.ITEM,
+    stress.ITEM,
+    real.ITEM,
+    compare.ITEM,
+    curvature.ITEM,
+    point_only.ITEM,
+    handoff.ITEM,
+    lower_bound.ITEM,
+    convex.ITEM,
+    crossover.ITEM,
+)

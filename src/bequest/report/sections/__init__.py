@@ -1,0 +1,1 @@
+"""One section per item of the paper."""

@@ -1,0 +1,36 @@
+"""What every table of a run file is made of."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+# Larger numbers are slips of the keyboard, and would end in a lack of memory.
+Count = Annotated[int, Field(ge=1, le=10**9)]
+Node = Annotated[int, Field(ge=0, le=10**9)]
+Numbers = Annotated[list[float], Field(min_length=1)]
+
+
+def refusal(what: str, remedy: str, at: tuple[str | int, ...] = ()) -> PydanticCustomError:
+    """Return an error in the library's own words, at a key inside the table that raises it."""
+    return PydanticCustomError("refused", "refused", {"what": what, "remedy": remedy, "at": at})
+
+
+def list_or_single(value: object) -> str:
+    """Tell ``[1, 2]`` from ``1``, so that a mistake is reported for the one that was meant."""
+    return "list" if isinstance(value, list) else "single"
+
+
+class Table(BaseModel):
+    """A TOML table in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:  # noqa: ANN401 - whatever the file holds
+        """Complain about unknown keys first: a misspelt key also looks like a missing one."""
+        known = list(cls.model_fields)
+        if isinstance(data, dict) and (unknown := [key for key in data if key not in known]):
+            raise PydanticCustomError("unknown", "unknown", {"keys": unknown, "known": known})
+        return data

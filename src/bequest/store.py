@@ -1,0 +1,123 @@
+"""Results as files: arrays, facts, and a manifest that says where they come from.
+
+One result is one file, written whole or not at all, so that an interrupted study leaves only
+complete results behind and can go on from there. Figures and tables are made from these files
+and from nothing else.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import platform
+import zipfile
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bequest import files
+from bequest.errors import InvalidResult
+from bequest.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FORMAT = 1
+_MANIFEST = "manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one case of a study gave.
+
+    Attributes:
+        study: the study's name.
+        case: the case's name within the study, also that of its file.
+        params: what the case was asked for; enough to compute it again.
+        arrays: numbers by the thousand, by name.
+        facts: everything else that was found, as plain data.
+        provenance: versions and machine; filled in when the result is written.
+    """
+
+    study: str
+    case: str
+    params: Mapping[str, Any]
+    arrays: Mapping[str, np.ndarray]
+    facts: Mapping[str, Any]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+
+def path_of(folder: Path, study: str, case: str) -> Path:
+    """Return where a result is kept."""
+    return folder / "results" / study / f"{case}.npz"
+
+
+def write(folder: Path, result: Result) -> Path:
+    """Write a result; return where."""
+    manifest = {
+        "format": FORMAT,
+        "study": result.study,
+        "case": result.case,
+        "params": dict(result.params),
+        "facts": dict(result.facts),
+        "provenance": provenance(),
+    }
+    buffer = io.BytesIO()
+    text = np.array(json.dumps(manifest, allow_nan=False))
+    contents: dict[str, Any] = {**result.arrays, _MANIFEST: text}
+    np.savez_compressed(buffer, **contents)
+    path = path_of(folder, result.study, result.case)
+    files.make_folder(path.parent)
+    files.write(path, buffer.getvalue())
+    return path
+
+
+def read(path: Path) -> Result:
+    """Read a result.
+
+    Raises:
+        InvalidResult: the file is not a result, was cut short, or is of another version.
+    """
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        manifest = json.loads(str(arrays.pop(_MANIFEST)))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidResult(
+            f"{path} cannot be read: it is damaged, cut short, or no result at all.",
+            remedy="Compute it again with --again, or move it away.",
+        ) from error
+    made_by = manifest.get("provenance", {}).get("bequest")
+    if manifest.get("format") != FORMAT or made_by != __version__:
+        raise InvalidResult(
+            f"{path} was written by bequest {made_by} (format {manifest.get('format')}), "
+            f"this is {__version__} (format {FORMAT}).",
+            remedy="Compute it again with --again, or choose another folder with --output.",
+        )
+    return Result(
+        manifest["study"],
+        manifest["case"],
+        manifest["params"],
+        arrays,
+        manifest["facts"],
+        manifest["provenance"],
+    )
+
+
+def read_all(folder: Path, study: str) -> list[Result]:
+    """Read every result of a study, in the order of their file names."""
+    return [read(path) for path in sorted(path_of(folder, study, "x").parent.glob("*.npz"))]
+
+
+def provenance() -> dict[str, str]:
+    """Return the versions and the machine that results come from."""
+    return {
+        "bequest": __version__,
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "scipy": version("scipy"),
+        "machine": f"{platform.system()} {platform.machine()}",
+    }

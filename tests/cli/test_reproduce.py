@@ -1,0 +1,84 @@
+"""``bequest reproduce``: from nothing to a report, again, and with everything that can be wrong."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bequest import experiments, store
+
+
+def bequest(*words, timeout=120):
+    return subprocess.run(
+        [sys.executable, "-m", "bequest", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def test_one_study_from_nothing_to_a_report_and_again(tmp_path):
+    first = bequest("reproduce", "lower-bound", "-o", tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "3 results computed" in first.stdout
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "thm:lower" in page
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
+    assert len(before) == 3
+    second = bequest("reproduce", "lower-bound", "-o", tmp_path)
+    assert "3 were there already" in second.stdout
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")} == before
+    assert (tmp_path / "report" / "index.html").read_text() == page
+    numbers = [result.arrays for result in store.read_all(tmp_path, "lower-bound")]
+    third = bequest("reproduce", "lower-bound", "-o", tmp_path, "--again")
+    assert "3 results computed" in third.stdout
+    for old, new in zip(numbers, store.read_all(tmp_path, "lower-bound"), strict=True):
+        for name in old:
+            np.testing.assert_allclose(new.arrays[name], old[name], rtol=1e-9, atol=0)
+
+
+def test_an_unknown_study_is_named_with_what_there_is(tmp_path):
+    done = bequest("reproduce", "stres", "-o", tmp_path)
+    assert done.returncode == 2
+    assert "no study called 'stres'" in done.stderr
+    assert "Did you mean stress?" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_computed(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    done = bequest("reproduce", "lower-bound", "-o", tmp_path / "file" / "below")
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_result_that_was_cut_short_is_refused_and_kept(tmp_path):
+    path = store.write(tmp_path, store.Result("lower-bound", "n-005", {"n": 5}, {}, {}))
+    path.write_bytes(path.read_bytes()[:40])
+    done = bequest("reproduce", "lower-bound", "-o", tmp_path)
+    assert done.returncode == 2
+    assert "n-005.npz" in done.stderr
+    assert "--again" in done.stderr
+    assert len(path.read_bytes()) == 40
+
+
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_every_study_is_a_declaration(name):
+    study = experiments.find(name)
+    assert study.name == name
+    names = [case.name for case in study.cases]
+    assert len(set(names)) == len(names)
+    if name not in ("real", "lower-bound"):
+        assert len({case.params["seed"] for case in study.cases}) >= 20
+
+
+@pytest.mark.slow
+def test_everything_in_ten_minutes(tmp_path):
+    done = bequest("reproduce", "-o", tmp_path, timeout=600)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "report" / "index.html").read_text()
+    for name in experiments.NAMES:
+        assert f"bequest reproduce {name}" in page

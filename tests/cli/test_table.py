@@ -1,0 +1,297 @@
+"""[problem] kind = "table": a user's own data in a run file."""
+
+import json
+
+import numpy as np
+import pytest
+
+import bequest as bq
+from bequest.errors import InvalidRunFile
+from bequest.runfile import load
+
+RUN = """
+rounds = 60
+{top}
+[problem]
+kind = "table"
+file = "people.csv"
+label = "ill"
+{problem}
+[graph]
+kind = "complete"
+{rest}
+"""
+LOGISTIC = 'loss = "logistic"\nl2 = 0.1\nsilo = "town"\n'
+WILLS = "[[wills]]\nkind = 'classic'\n[[wills]]\nkind = 'adaptive'\n"
+LEAVES = "[departures]\nevents = [{node = 1, round = 30}]\n"
+
+
+@pytest.fixture
+def people(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = ["town,name,age,weight,ill,stage"]
+    for row in range(90):
+        age, weight = rng.normal(50, 10), rng.normal(70, 8)
+        ill = "yes" if age + rng.normal(0, 5) > 52 else "no"
+        town = ("Bonn", "Oslo", "Rome")[row % 3]
+        lines.append(f"{town},p{row},{age:.1f},{weight:.1f},{ill},{row % 4}")
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def run_file(tmp_path, people):
+    def write(problem=LOGISTIC, *, top="", rest=""):
+        path = tmp_path / "run.toml"
+        path.write_text(RUN.format(problem=problem, top=top, rest=rest))
+        return path
+
+    return write
+
+
+def problem_of(path):
+    (job, *_) = load(path).jobs()
+    return job.arguments["problem"]
+
+
+# --- what a good file becomes -------------------------------------------------------------
+
+
+def test_a_silo_column_gives_one_node_per_value(run_file):
+    file = load(run_file())
+    (job,) = file.jobs()
+    problem = job.arguments["problem"]
+    assert (problem.n, problem.dim) == (3, 4)  # age, weight, stage and the bias
+    assert file.silos == ("Bonn", "Oslo", "Rome")
+    loss = problem.objective(0)
+    assert type(loss) is bq.Logistic
+    assert (loss.l2, loss.y.size, loss.divisor) == (0.1, 30, 30)
+    assert job.exam.on == "training"
+
+
+@pytest.mark.parametrize(
+    ("partition", "n"),
+    [
+        ("kind = 'by_label'\nn = 2", 2),
+        ("kind = 'dirichlet'\nn = 4\nalpha = 0.5", 4),
+        ("kind = 'sorted_chunks'\nn = 5", 5),
+        ("kind = 'sorted_chunks'\nn = 3\nby = ['town', 'age']", 3),
+        ("kind = 'iid'\nn = 6", 6),
+    ],
+)
+def test_every_partition(run_file, partition, n):
+    text = f'loss = "softmax"\nl2 = 0.1\ntest_fraction = 0.2\n[problem.partition]\n{partition}\n'
+    problem = problem_of(run_file(text))
+    assert problem.n == n
+    assert sum(problem.objective(node).y.size for node in range(n)) == 72
+
+
+def test_chunks_by_a_column_are_that_column(run_file):
+    text = LOGISTIC.replace('silo = "town"', "standardise = false\nbias = false")
+    text += "[problem.partition]\nkind = 'sorted_chunks'\nn = 3\nby = ['age']\n"
+    problem = problem_of(run_file(text))
+    ages = [problem.objective(node).X[:, 0] for node in range(3)]
+    assert ages[0].max() <= ages[1].min() <= ages[1].max() <= ages[2].min()
+
+
+@pytest.mark.parametrize("loss", ["least_squares", "huber"])
+def test_numbers_can_be_predicted_too(run_file, loss):
+    delta = "delta = 0.5\n" if loss == "huber" else ""
+    text = f'loss = "{loss}"\nfeatures = ["age"]\nsilo = "town"\n{delta}'
+    path = run_file(text)
+    path.write_text(path.read_text().replace('"ill"', '"weight"'))
+    (job,) = load(path).jobs()
+    assert job.exam is None
+    assert job.arguments["problem"].dim == 2
+    if loss == "huber":
+        assert job.arguments["problem"].objective(0).delta == 0.5
+
+
+def test_seeds_feed_the_test_split(run_file):
+    text = LOGISTIC + "test_fraction = 0.3\n"
+    one, two = load(run_file(text, top="seeds = [1, 2]")).jobs()
+    assert one.exam.on == "test"
+    assert one.exam.y.size == 27
+    assert not np.array_equal(one.exam.X, two.exam.X)
+
+
+# --- bequest run --------------------------------------------------------------------------
+
+
+def test_run_reports_test_accuracy(bequest, run_file):
+    path = run_file(LOGISTIC + "test_fraction = 0.3\n", rest=LEAVES + WILLS)
+    result = bequest("run", path)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    header = next(line.split() for line in lines if line.startswith("will"))
+    assert header[:4] == ["will", "status", "accuracy", "error"]
+    nobody = next(line for line in lines if line.startswith("nobody left  "))
+    assert nobody.strip().endswith("%")
+    assert "accuracy: share of the test samples that" in result.stdout
+    assert "nodes: 0 Bonn, 1 Oslo, 2 Rome" in result.stdout
+
+
+def test_json_has_recalls(bequest, run_file):
+    path = run_file(
+        LOGISTIC + "test_fraction = 0.3\n", top="seeds = [1, 2, 3]", rest=LEAVES + WILLS
+    )
+    document = json.loads(bequest("run", path, "--json").stdout)
+    assert document["silos"] == ["Bonn", "Oslo", "Rome"]
+    assert [entry["seed"] for entry in document["nobody_left"]] == [1, 2, 3]
+    assert set(document["nobody_left"][0]["recall"]) == {"no", "yes"}
+    scores = [run["score"] for run in document["runs"] if run["will"] == "classic"]
+    assert all(score["on"] == "test" for score in scores)
+    accuracies = sorted(score["accuracy"] for score in scores)
+    assert document["wills"][0]["accuracy"] == accuracies[1]
+    assert document["wills"][0]["worst_accuracy"] == accuracies[0]
+    assert 0.6 < accuracies[0] <= 1
+    text = bequest("run", path).stdout
+    assert "median (and worst) of 3 seeds" in text
+    assert f"{accuracies[1]:.1%} ({accuracies[0]:.1%})" in text
+
+
+def test_without_a_test_fraction_it_is_training_accuracy(bequest, run_file):
+    path = run_file()
+    assert "training samples, which the models were trained on" in bequest("run", path).stdout
+    document = json.loads(bequest("run", path, "--json").stdout)
+    assert document["runs"][0]["score"]["on"] == "training"
+
+
+def test_other_problems_have_no_accuracy(bequest, write, run_file):
+    assert "accuracy" not in bequest("run", write()).stdout
+    text = 'loss = "least_squares"\nsilo = "town"\nl2 = 0.1\n'
+    path = run_file(text)
+    path.write_text(path.read_text().replace('"ill"', '"weight"'))
+    result = bequest("run", path)
+    assert result.exit_code == 0
+    assert "accuracy" not in result.stdout
+    assert "score" not in json.loads(bequest("run", path, "--json").stdout)["runs"][0]
+
+
+def test_a_diverged_run_and_an_unknown_optimum_have_no_accuracy(bequest, run_file, people):
+    diverging = "[method]\nstep = 1e6\n[[wills]]\nkind = 'classic'\n"
+    path = run_file(LOGISTIC, rest=diverging)
+    document = json.loads(bequest("run", path, "--json").stdout)
+    assert document["runs"][0]["score"]["accuracy"] is None
+    assert document["runs"][0]["score"]["recall"] == {"no": None, "yes": None}
+    people.write_text("age,town,ill\n1,a,no\n2,b,no\n3,a,yes\n4,b,yes\n")  # separable, no penalty
+    path = run_file('loss = "logistic"\nsilo = "town"\n', rest="[[wills]]\nkind = 'classic'\n")
+    result = bequest("run", path)
+    assert result.exit_code == 0
+    row = next(line for line in result.stdout.splitlines() if line.startswith("nobody left  "))
+    assert "unknown" in row
+
+
+def test_the_example_remembers_what_only_the_leaver_had(bequest, root):
+    result = bequest("run", root / "examples" / "table.toml", "--json")
+    assert result.exit_code == 0
+    classic, adaptive = (run["score"] for run in json.loads(result.stdout)["runs"])
+    assert classic["recall"]["asthma"] < 0.1
+    assert adaptive["recall"]["asthma"] > 0.8
+    assert adaptive["accuracy"] > classic["accuracy"] + 0.05
+
+
+def test_the_example_table_is_what_its_script_makes(root, tmp_path, monkeypatch, capsys):
+    import runpy
+
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(root / "examples" / "patients.py"))
+    made = (tmp_path / "patients.csv").read_text()
+    assert made == (root / "examples" / "patients.csv").read_text()
+    assert len(made) < 30_000
+
+
+# --- mistakes -----------------------------------------------------------------------------
+
+PARTITION = 'loss = "softmax"\n[problem.partition]\n'
+
+
+@pytest.mark.parametrize(
+    ("problem", "what", "remedy"),
+    [
+        ('loss = "logistic"\n', "problem: says neither silo nor partition.", "silo = "),
+        (
+            LOGISTIC + "[problem.partition]\nkind = 'iid'\nn = 3\n",
+            "problem: has both silo and partition.",
+            "Keep the one",
+        ),
+        ('loss = "logit"\nsilo = "town"', 'problem.loss: is "logit"', 'Did you mean "logistic"?'),
+        (
+            'loss = "logistic"\nsilo = "twn"',
+            'people.csv has no column "twn".',
+            'Did you mean "town"?',
+        ),
+        (LOGISTIC + 'features = ["age", "agee"]', "problem.features[1]: ", 'Did you mean "age"?'),
+        (
+            LOGISTIC + 'features = ["name"]',
+            'people.csv, line 2, column "name": is "p0", which is not a number.',
+            "choose features",
+        ),
+        (LOGISTIC + "features = []", "problem.features: has length 0.", "at least 1 entry"),
+        (LOGISTIC + "bias = 1", "problem.bias: is 1, but must be true or false.", "true or false"),
+        (LOGISTIC + "test_fraction = 1.5", "problem.test_fraction: is 1.5.", "below 1"),
+        (LOGISTIC + "delta = 0.5", "problem.delta: is of no use with loss", "huber"),
+        (LOGISTIC + "standardize = true", "problem.standardize: is not", "mean standardise?"),
+        (
+            'loss = "huber"\nsilo = "town"\ntest_fraction = 0.3\nfeatures = ["age"]',
+            "problem.test_fraction: is of no use",
+            "Remove it.",
+        ),
+        (
+            'loss = "huber"\n[problem.partition]\nkind = "by_label"\nn = 2',
+            'problem.partition.kind: is "by_label", but loss = "huber" has no classes.',
+            '"iid"',
+        ),
+        (PARTITION + "n = 3", "problem.partition.kind: is missing.", '"by_label"'),
+        (PARTITION + "kind = 'dirichlett'\nn = 3", "problem.partition.kind: is", '"dirichlet"?'),
+        (PARTITION + "kind = 'dirichlet'\nn = 3", "problem.partition.alpha: is missing.", "alpha"),
+        (PARTITION + "kind = 'iid'\nn = 1", "problem.partition.n: is 1.", "at least 2"),
+        (
+            PARTITION + "kind = 'sorted_chunks'\nn = 2\nby = ['agee']",
+            'problem.partition.by[0]: ',
+            'Did you mean "age"?',
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_name_the_key_and_the_remedy(run_file, problem, what, remedy):
+    path = run_file(problem)
+    with pytest.raises(InvalidRunFile) as caught:
+        load(path)
+    assert str(path) in caught.value.what
+    assert what in caught.value.what
+    assert remedy in caught.value.remedy
+
+
+def test_a_file_that_is_not_there(run_file, people):
+    path = run_file()
+    people.unlink()
+    with pytest.raises(InvalidRunFile, match=r"problem\.file: .*people\.csv does not exist"):
+        load(path)
+
+
+def test_a_logistic_loss_is_for_two_classes(run_file):
+    path = run_file()
+    path.write_text(path.read_text().replace('label = "ill"', 'label = "stage"'))
+    with pytest.raises(InvalidRunFile, match="has 4") as caught:
+        load(path)
+    assert "problem.loss: " in caught.value.what
+    assert "softmax" in caught.value.remedy
+
+
+def test_wills_of_silos_that_do_not_exist(run_file):
+    rest = "[[wills]]\nkind = 'classic'\n[wills.nodes]\n3 = {kind = 'consensus'}\n"
+    with pytest.raises(InvalidRunFile, match=r"wills\[0\]\.nodes\.3"):
+        load(run_file(rest=rest))
+
+
+def test_seeds_without_anything_random(run_file):
+    with pytest.raises(InvalidRunFile, match="nothing here is random"):
+        load(run_file(top="seeds = [1, 2]"))
+
+
+def test_more_silos_than_samples_is_told_with_the_file(bequest, run_file):
+    path = run_file("loss = 'softmax'\n[problem.partition]\nkind = 'iid'\nn = 91\n")
+    result = bequest("run", path)
+    assert result.exit_code == 2
+    assert f"error: {path}: 90 samples cannot fill 91 silos." in result.stderr
