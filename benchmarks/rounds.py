@@ -109,6 +109,19 @@ def sparse_against_dense() -> Row:
     return at_least("n=2000, degree 4: dense W / this engine", np.array(measured), 20.0)
 
 
+def gradient_passes(n: int, dim: int) -> Row:
+    """The same against one evaluation of everybody's gradient, the pass of the literature."""
+    problem, _, _ = problem_of(n, dim)
+    graph = bq.graphs.random_regular(n, 4, seed=1)
+    X = np.random.default_rng(0).standard_normal((n, dim))
+    per_round(problem, graph, 20)
+    measured = []
+    for _ in range(15):
+        one = seconds(lambda: [problem.everybody.gradients(X) for _ in range(20)]) / 20
+        measured.append(per_round(problem, graph, 60) / one)
+    return at_most(f"n={n}, d={dim}: a round / one gradient of all", np.array(measured), 6.0)
+
+
 def passes(n: int, dim: int, target: float) -> Row:
     problem, A, c = problem_of(n, dim)
     graph = bq.graphs.random_regular(n, 4, seed=1)
@@ -170,6 +183,7 @@ def main() -> int:
         sparse_against_dense(),
         passes(1_000, 50, 3.0),
         passes(10_000, 10, 6.0),
+        gradient_passes(10_000, 10),
         *growth(largest),
         *imports(0.5),
     ]
