@@ -99,12 +99,12 @@ class QuadraticStack(Stack):
             return None
         return bsr_array((self.A, np.arange(n), np.arange(n + 1)), shape=(n * d, n * d))
 
-    def _multiply(self, X: Matrix, out: Matrix) -> None:
+    def _multiply(self, X: Matrix) -> Matrix:
         if self._blocks is None:
-            np.matvec(self.A, X, out=out)
+            product: Matrix = np.matvec(self.A, X)
         else:
-            # Assigned as a whole: flattening ``out`` would be a copy where it is not contiguous.
-            out[...] = (self._blocks @ X.reshape(-1)).reshape(X.shape)
+            product = (self._blocks @ X.reshape(-1)).reshape(X.shape)
+        return product
 
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
@@ -114,14 +114,11 @@ class QuadraticStack(Stack):
 
     def gradients(self, X: Matrix, out: Matrix) -> None:
         """Write A_i x_i - A_i c_i into ``out``."""
-        self._multiply(X, out)
-        out -= self._slope
+        np.subtract(self._multiply(X), self._slope, out=out)
 
     def products(self, X: Matrix, V: Matrix) -> Matrix:  # noqa: ARG002 - constant Hessian
         """Return A_i v_i."""
-        out = np.empty_like(V)
-        self._multiply(V, out)
-        return out
+        return self._multiply(V)
 
     def total_hessian(self, x: Vector) -> Matrix:  # noqa: ARG002 - constant Hessian
         """Return the sum of the A_i."""
