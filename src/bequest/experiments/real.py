@@ -37,16 +37,7 @@ def measure(*, dataset: str) -> Findings:
     times = [first, first + gap, first + 2 * gap]
     leaving = setup.worst_leave(times)
     pilot = setup.pilot(times[-1])
-    arrays, facts = {}, {}
-    for name, will in setups.PAPER.items():
-        run = setup.run(will, leaving, rounds=rounds, pilot=pilot)
-        arrays[name] = run.error
-        facts[name] = {
-            "status": str(run.status),
-            "final": float(run.error[-1]),
-            "bias": setups.bias(run),
-            "choices": [record.choice for record in run.departures],
-        }
+    arrays, facts = setups.follow(setup, leaving, rounds=rounds, pilot=pilot)
     kappas = setup.problem.b / setup.problem.a
     return Findings(
         arrays, {"methods": facts, "departures": times, "kappa": [float(k) for k in kappas]}

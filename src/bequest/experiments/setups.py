@@ -12,6 +12,7 @@ from bequest.solver import GradientTracking, calibrate, solve
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bequest.core.arrays import Vector
     from bequest.core.bounds import Pilot
     from bequest.model.events import Departure
     from bequest.model.graph import Graph
@@ -81,6 +82,24 @@ def stress(kappa: float, seed: int) -> Setup:
         graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed),
         step=0.2 / kappa,
     )
+
+
+def follow(
+    setup: Setup, leaving: Sequence[Departure], *, rounds: int, pilot: Pilot
+) -> tuple[dict[str, Vector], dict[str, dict[str, object]]]:
+    """Return every method's error, round by round, and where it ended and why."""
+    arrays: dict[str, Vector] = {}
+    facts: dict[str, dict[str, object]] = {}
+    for name, will in PAPER.items():
+        run = setup.run(will, leaving, rounds=rounds, pilot=pilot)
+        arrays[name] = run.error
+        facts[name] = {
+            "status": str(run.status),
+            "final": float(run.error[-1]),
+            "bias": bias(run),
+            "choices": [record.choice for record in run.departures],
+        }
+    return arrays, facts
 
 
 def bias(run: Run) -> float:

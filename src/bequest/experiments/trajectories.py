@@ -14,16 +14,7 @@ def measure(*, seed: int) -> Findings:
     setup = setups.section51(seed)
     leaving = setup.worst_leave(DEPARTURES)
     pilot = setup.pilot(max(DEPARTURES))
-    arrays, facts = {}, {}
-    for name, will in setups.PAPER.items():
-        run = setup.run(will, leaving, rounds=ROUNDS, pilot=pilot)
-        arrays[name] = run.error
-        facts[name] = {
-            "status": str(run.status),
-            "final": float(run.error[-1]),
-            "bias": setups.bias(run),
-            "choices": [record.choice for record in run.departures],
-        }
+    arrays, facts = setups.follow(setup, leaving, rounds=ROUNDS, pilot=pilot)
     return Findings(arrays, {"methods": facts, "departures": list(DEPARTURES)})
 
 

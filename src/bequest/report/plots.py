@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bequest.report import palette
+from bequest.report import palette, scales
 from bequest.report.charts import Bars, Panel, Strips
-from bequest.report.measures import number, power
+from bequest.report.measures import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from bequest.core.arrays import Vector
     from bequest.report.charts import Chart, Dot, Group, Level, Series, Span
 
 WIDE, NARROW = 960, 358
@@ -240,9 +239,9 @@ def _lines(
     sheet: _Sheet, panel: Panel, left: float, top: float, width: float, height: float
 ) -> None:
     _header(sheet, panel, left, top)
-    low, high = panel.y_range or _range(panel)
-    ticks = _log_ticks(low, high) if panel.y_scale == "log" else _even_ticks(low, high)
-    names = _tick_names(ticks)
+    low, high = panel.y_range or scales.y_range(panel)
+    ticks = scales.log_ticks(low, high) if panel.y_scale == "log" else scales.even_ticks(low, high)
+    names = scales.tick_names(ticks)
     left_margin = max(sheet.span(name, size=sheet.size - 1) for name in names) + 9
     labels = [_label(series) for series in panel.series if series.label]
     longest = max((sheet.span(label) for label in labels), default=0.0)
@@ -253,16 +252,16 @@ def _lines(
     axes.set_yscale(panel.y_scale)
     axes.set_xscale(panel.x_scale)
     axes.set_ylim(low, high)
-    axes.set_xlim(*(panel.x_range or _extent(panel)))
+    axes.set_xlim(*(panel.x_range or scales.x_range(panel)))
     axes.set_yticks(ticks, names)
     if panel.x_ticks:
         axes.set_xticks(panel.x_ticks, [number(tick) for tick in panel.x_ticks])
     elif panel.x_scale == "log":
-        places = _log_ticks(*axes.get_xlim())
-        axes.set_xticks(places, _tick_names(places))
+        places = scales.log_ticks(*axes.get_xlim())
+        axes.set_xticks(places, scales.tick_names(places))
     else:
-        places = _even_ticks(*axes.get_xlim(), most=5 if width < WIDE / 2 else 8)
-        axes.set_xticks(places, _tick_names(places))
+        places = scales.even_ticks(*axes.get_xlim(), most=5 if width < WIDE / 2 else 8)
+        axes.set_xticks(places, scales.tick_names(places))
     axes.minorticks_off()
     for departure in panel.departures:
         axes.axvline(departure, color=palette.LIGHT["faint"], linewidth=1, zorder=1)
@@ -383,7 +382,7 @@ def _label_ends(sheet: _Sheet, axes: Axes, series: Sequence[Series], *, height: 
         last = one.y[-1] if np.isfinite(one.y[-1]) else axes.get_ylim()[1]
         ends.append(np.clip(to_axes.transform((one.x[-1], max(last, 1e-300))), 0.0, 1.0))
     pixel = 1 / axes.get_window_extent().width
-    places = _apart([float(end[1]) for end in ends], 1.25 * sheet.size / height)
+    places = scales.apart([float(end[1]) for end in ends], 1.25 * sheet.size / height)
     for one, end, place in zip(named, ends, places, strict=True):
         colour = palette.LIGHT[one.role]
         axes.text(
@@ -406,32 +405,6 @@ def _label_ends(sheet: _Sheet, axes: Axes, series: Sequence[Series], *, height: 
         )
 
 
-def _apart(ends: Sequence[float], least: float) -> list[float]:
-    """Return places in the same order, at least so far apart, as close to the ends as can be."""
-    order = sorted(range(len(ends)), key=lambda index: ends[index])
-    # Labels that would touch form blocks; each block is centred on its members' mean.
-    blocks: list[list[int]] = []
-    for index in order:
-        blocks.append([index])
-        while len(blocks) > 1 and _bottom(blocks[-1], ends, least) < _top(blocks[-2], ends, least):
-            blocks[-2:] = [blocks[-2] + blocks[-1]]
-    places = [0.0] * len(ends)
-    for block in blocks:
-        bottom = _bottom(block, ends, least) + least / 2
-        bottom = min(max(bottom, 0.0), 1.0 - least * (len(block) - 1))
-        for step, index in enumerate(block):
-            places[index] = bottom + least * step
-    return places
-
-
-def _bottom(block: Sequence[int], ends: Sequence[float], least: float) -> float:
-    return sum(ends[index] for index in block) / len(block) - least * len(block) / 2
-
-
-def _top(block: Sequence[int], ends: Sequence[float], least: float) -> float:
-    return _bottom(block, ends, least) + least * len(block)
-
-
 # Dots and bars
 
 
@@ -451,8 +424,8 @@ def _strips(
     axes.set_xlim(low / pad, high * pad)
     axes.set_ylim(inner, 0)
     axes.set_yticks([])
-    ticks = _log_ticks(low / pad, high * pad)
-    axes.set_xticks(ticks, _tick_names(ticks))
+    ticks = scales.log_ticks(low / pad, high * pad)
+    axes.set_xticks(ticks, scales.tick_names(ticks))
     axes.minorticks_off()
     natural = sum(_rows_height(group) for group in panel.groups)
     dot_height = _DOT + (inner - 14 - natural) / max(len(names), 1)
@@ -540,61 +513,3 @@ def _bars(sheet: _Sheet, panel: Bars, left: float, top: float, width: float, hei
             color=palette.LIGHT["ink"],
             path_effects=sheet.halo(),
         )
-
-
-# Scales
-
-
-def _range(panel: Panel) -> tuple[float, float]:
-    """Return axis ends a little beyond what is drawn."""
-    levels = [level.at for level in panel.levels if level.axis == "y"]
-    values = np.concatenate([*_values(panel.series), levels])
-    values = values[np.isfinite(values)]
-    if panel.y_scale == "linear":
-        low, high = (values.min(), values.max()) if values.size else (0.0, 1.0)
-        pad = 0.06 * (high - low or 1.0)
-        return float(low - pad), float(high + pad)
-    values = values[values > 0]
-    low, high = (values.min(), values.max()) if values.size else (0.1, 1.0)
-    pad = 10 ** (0.06 + 0.05 * np.log10(high / low))
-    return float(low / pad), float(high * pad)
-
-
-def _values(series: Sequence[Series]) -> Iterator[Vector]:
-    for one in series:
-        yield one.y
-        if one.low is not None and one.high is not None:
-            yield one.low
-            yield one.high
-
-
-def _extent(panel: Panel) -> tuple[float, float]:
-    x = np.concatenate([series.x for series in panel.series])
-    low, high = float(x.min()), float(x.max())
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
-
-
-def _log_ticks(low: float, high: float, *, most: int = 7) -> list[float]:
-    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
-    if last - first >= 2:
-        step = math.ceil((last - first + 1) / most)
-        return [10.0**exponent for exponent in range(last, first - 1, -step)][::-1]
-    fine = [
-        digit * 10.0**exponent for exponent in range(first - 1, last + 1) for digit in (1, 2, 5)
-    ]
-    return [tick for tick in fine if low <= tick <= high] or [low, high]
-
-
-def _even_ticks(low: float, high: float, *, most: int = 6) -> list[float]:
-    raw = (high - low) / most
-    size = 10.0 ** math.floor(math.log10(raw))
-    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw)
-    first = math.ceil(low / step - 1e-9)
-    return [round(step * k, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
-def _tick_names(ticks: Sequence[float]) -> list[str]:
-    tens = all(tick > 0 and math.isclose(tick, 10.0 ** round(math.log10(tick))) for tick in ticks)
-    if tens and (min(ticks) < 1e-2 or max(ticks) > 1e3):
-        return [power(round(math.log10(tick))) for tick in ticks]
-    return [f"{tick:g}" if abs(tick) < 1e4 else number(tick) for tick in ticks]

@@ -14,6 +14,7 @@ from bequest.report.verdicts import Check, Outcome, against, every, worst
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bequest.report.verdicts import Sense
     from bequest.store import Result
 
 
@@ -166,12 +167,12 @@ def _checks(rows: Sequence[_Row], results: Sequence[Result]) -> tuple[Check, ...
 
 
 def _column(subject: str, rows: Sequence[_Row], which: str) -> Check:
-    better = {"classic": "neither", "legacy": "smaller", "gain": "larger"}[which]
+    senses: dict[str, Sense] = {"classic": "neither", "legacy": "smaller", "gain": "larger"}
     outcomes = []
     strays = []
     for row in rows:
         sample, printed = getattr(row, which), getattr(row.printed, which)
-        outcomes.append(against(sample, printed, better=better))  # type: ignore[arg-type]
+        outcomes.append(against(sample, printed, better=senses[which]))
         if outcomes[-1] is not Outcome.IN_RANGE:
             side = "above" if sample.largest < printed else "below"
             strays.append(
