@@ -15,18 +15,19 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Matrix, Tensor, Vector
     from bequest.core.legacy import Legacy
 
-    Apply = Callable[[Matrix, Matrix], None]
+    Gradient = Callable[[Matrix, Matrix], None]
+    Mix = Callable[[Matrix], Matrix]
 
 
 def advance(
-    X: Tensor, Z: Tensor, G: Tensor, *, rounds: int, step: float, mix: Apply, gradient: Apply
+    X: Tensor, Z: Tensor, G: Tensor, *, rounds: int, step: float, mix: Mix, gradient: Gradient
 ) -> None:
     """Run rounds of adapt-then-combine gradient tracking from slot 0 into slots 1..rounds.
 
     One round is x+ = W (x - step z), z+ = W z + grad h(x+) - grad h(x). Slot t of the windows
     ``X``, ``Z``, ``G`` (slots x nodes x dim) holds the state after round t, so that whoever
     watches can evaluate many rounds in one array operation and a round itself stays bare.
-    ``mix(source, target)`` and ``gradient(points, target)`` write into their second argument.
+    ``mix`` returns averages, ``gradient(points, target)`` writes into its second argument.
 
     Paper: alg:lgt.
     Deviates: the local track of alg:lgt is communication free and only read at a departure, so
@@ -38,10 +39,9 @@ def advance(
     for x_next, z_next, g_next in slots[1 : rounds + 1]:
         np.multiply(z, -step, out=message)
         message += x
-        mix(message, x_next)
+        x_next[...] = mix(message)
         gradient(x_next, g_next)
-        mix(z, z_next)
-        z_next += g_next
+        np.add(mix(z), g_next, out=z_next)
         z_next -= g
         x, z, g = x_next, z_next, g_next
 
