@@ -1,4 +1,6 @@
 import os
+import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +62,40 @@ def command():
         )
 
     return start
+
+
+def hears_interrupts():
+    """Started in the background, a process inherits deafness to Ctrl-C; give it its ears back."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def interrupted(command):
+    """Run a command in a terminal, press Ctrl-C once it shows some words, check how it ends."""
+
+    def run_until(words, *arguments):
+        terminal, stderr = pty.openpty()
+        process = command(
+            *arguments, stdout=subprocess.PIPE, stderr=stderr, preexec_fn=hears_interrupts
+        )
+        os.close(stderr)
+        seen = b""
+        while words not in seen:  # the bar is there, so the work is under way
+            seen += os.read(terminal, 4096)
+        process.send_signal(signal.SIGINT)
+        try:
+            while chunk := os.read(terminal, 4096):
+                seen += chunk
+        except OSError:  # how a terminal says that the other side is gone
+            pass
+        stdout, _ = process.communicate(timeout=20)
+        os.close(terminal)
+        assert process.returncode == 130
+        assert stdout == ""
+        assert b"interrupted" in seen
+        assert b"Traceback" not in seen
+
+    return run_until
 
 
 @pytest.fixture

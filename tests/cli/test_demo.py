@@ -1,9 +1,5 @@
 """bequest demo: the tables, the figure, and what happens where a package is missing."""
 
-import os
-import pty
-import signal
-import subprocess
 import sys
 
 import pytest
@@ -99,31 +95,8 @@ def test_a_negative_seed_is_refused(bequest):
     assert bequest("demo", "--seed", "-1").exit_code == 2
 
 
-def test_ctrl_c_ends_it_in_one_line_and_leaves_no_figure(command, tmp_path):
-    terminal, stderr = pty.openpty()
-    process = command(
-        *("demo", "--output", tmp_path / "out"),
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        # Started in the background, a process inherits deafness to Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    os.close(stderr)
-    seen = b""
-    while b"classic, late" not in seen:  # the bar is there, so the study is under way
-        seen += os.read(terminal, 4096)
-    process.send_signal(signal.SIGINT)
-    try:
-        while chunk := os.read(terminal, 4096):
-            seen += chunk
-    except OSError:  # how a terminal says that the other side is gone
-        pass
-    stdout, _ = process.communicate(timeout=20)
-    os.close(terminal)
-    assert process.returncode == 130
-    assert stdout == ""
-    assert b"interrupted" in seen
-    assert b"Traceback" not in seen
+def test_ctrl_c_ends_it_in_one_line_and_leaves_no_figure(interrupted, tmp_path):
+    interrupted(b"classic, late", "demo", "--output", tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 

@@ -103,7 +103,13 @@ def test_drafts_of_killed_workers_are_swept_away(tmp_path):
 def test_a_reproduction_that_is_interrupted_goes_on_from_there(tmp_path):
     """Really interrupted: SIGINT to a process in the middle of its work."""
     command = [sys.executable, "-m", "bequest", "reproduce", "stress", "-o", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # Started in the background, a process inherits deafness to Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     results = tmp_path / "results" / "stress"
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and len(list(results.glob("*.npz"))) < 3:
