@@ -66,11 +66,23 @@ def test_json_holds_everything(bequest, write):
 
 
 def test_bounds_and_pilot_are_in_the_json(bequest, write):
-    document = parsed(bequest("run", write(rest=TWO), "--json").stdout)
+    wills = "[[wills]]\nkind = 'adaptive'\nrule = 'certified'\n"
+    events = "[departures]\nmost_heterogeneous = [50]\n"
+    document = parsed(bequest("run", write(rest=events + wills), "--json").stdout)
     run = document["runs"][0]
     assert run["pilot"]["theta"] > 0
     assert run["pilot"]["spread"] is None  # not measured, so not a number
     assert set(run["departures"][0]["bounds"]) == {"consensus", "local", "none"}
+    assert set(run["departures"][0]["hindsight"]) == {"consensus", "local", "none"}
+
+
+def test_what_was_predicted_and_what_hindsight_says_are_in_the_json(bequest, write):
+    document = parsed(bequest("run", write(rest=TWO), "--json").stdout)
+    record = document["runs"][0]["departures"][0]
+    assert document["runs"][0]["pilot"] is None  # the observed rule needs none
+    assert set(record["predicted"]) == {"drift", "consensus", "local", "none"}
+    assert set(record["hindsight"]) == set(record["predicted"])
+    assert all(move >= 0 for move in record["hindsight"].values())
 
 
 def test_some_runs_diverge(bequest, write):

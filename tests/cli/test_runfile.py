@@ -300,7 +300,7 @@ def test_jobs_are_what_solve_takes(write):
 
 def test_the_shared_pilot_is_the_one_solve_would_have_measured(write):
     wills = "[[wills]]\nkind = 'classic'\n[[wills]]\nkind = 'point-only'\n"
-    wills += "[[wills]]\nkind = 'adaptive'\n"
+    wills += "[[wills]]\nkind = 'adaptive'\nrule = 'certified'\n"
     classic, point, adaptive = load(write(rest=EVENTS + wills)).jobs()
     assert classic.arguments["pilot"] is None
     assert adaptive.arguments["pilot"] is point.arguments["pilot"]

@@ -420,7 +420,7 @@ WILLS = {
     "a pilot that diverges": (
         lambda: solve(
             problem=bq.Problem([bq.Quadratic(A, C + k) for k in range(N)]),
-            will=bq.wills.Adaptive(),
+            will=bq.wills.Adaptive(rule="certified"),
             departures=[bq.Departure(1, 300)],
             method=bq.GradientTracking(step=20.0),
             rounds=400,
@@ -533,7 +533,7 @@ def test_an_asymmetry_of_rounding_size_is_accepted():
                 PAIR,
                 [(0, 1)],
                 departures=[bq.Departure(0, 2)],
-                will=bq.wills.Adaptive(drop="sensitivity"),
+                will=bq.wills.Adaptive(rule="certified", drop="sensitivity"),
                 pilot=bq.Pilot(radius=1.0, theta=0.1, zeta=1.0),
                 rounds=5,
             ),

@@ -182,7 +182,7 @@ def _print_departures(out: Terminal, runs: Sequence[RunDocument]) -> None:
             str(record["node"]),
             "nobody" if record["heir"] is None else str(record["heir"]),
             record["choice"],
-            str(record["vectors"]),
+            f"{record['vectors']:g}",
             str(record["bytes"]),
         ]
         for run in runs
@@ -231,8 +231,9 @@ def number(value: float | None, missing: str = "-", *, digits: int = 3) -> str:
     return missing if value is None else f"{value:.{digits}g}"
 
 
-def span(ends: list[int] | None) -> str:
+def span(ends: list[float] | list[int] | None) -> str:
     """Return "2", or "1-2" where it varies; "-" where there is nothing."""
     if ends is None:
         return "-"
-    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"
+    least, most = (f"{end:g}" if isinstance(end, float) else str(end) for end in ends)
+    return least if least == most else f"{least}-{most}"

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.core.arrays import norm
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bequest.core.arrays import Vector
+    from bequest.core.arrays import Matrix, Vector
+    from bequest.core.history import Chapter
+
+    Correction = Callable[[Matrix], Matrix]
+
+# How strongly differences that say almost the same are damped, relative to the strongest one:
+# once enough to bridle nonlinear losses, once hardly at all, for quadratics.
+_DAMPING = (1e-12, 1e-20)
+# A prediction needs this many pairs: fewer differences span nothing.
+_LEAST_PAIRS = 5
+# It is left alone if its predecessors, without the latest one and two pairs, are this close to it
+# relative to the step it takes.
+_STEADY = 0.3
+# No step is longer than this many times |z|/mu, the distance at which a gradient z is plausible.
+_REACH = 10.0
 
 
 def local_track(
@@ -31,3 +48,78 @@ def local_track(
             break
         u = following
     return u
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prediction:
+    """Where a node expects the optimum, from its own path alone.
+
+    Attributes:
+        point: the optimum as predicted.
+        earlier: what the same formula said without the latest pair, and without the latest two.
+        wobble: how far the prediction has moved since.
+        doubt: the wobble, weighed by how far ahead of the path the prediction lies: what
+            predictions from different epochs are compared by.
+    """
+
+    point: Vector
+    earlier: tuple[Vector, ...]
+    wobble: float
+    doubt: float
+
+    def is_steady(self, x: Vector, reach: float) -> bool:
+        """Whether to believe it at x: it hardly wobbles and does not lie out of reach."""
+        ahead = norm(self.point - x)
+        return 0 < ahead <= reach and self.wobble <= _STEADY * ahead
+
+
+def reach(chapter: Chapter, modulus: float) -> float:
+    """Return how far from the latest iterate the optimum can plausibly be."""
+    if modulus > 0:
+        return _REACH * norm(chapter.Z[0]) / modulus
+    # Without strong convexity a gradient says nothing about distances; the path itself does.
+    return _REACH * norm(chapter.X[0] - chapter.X[-1])
+
+
+def predictions(chapter: Chapter, correct: Correction) -> list[Prediction]:
+    """Return what the pairs of one epoch say about the optimum, one prediction per damping.
+
+    A tracker is the network's mean gradient, z = Hbar (x - x*) as long as Hbar is constant and
+    the nodes agree. Differences of pairs span what is known of Hbar; z is explained by them as
+    far as it can be (g), and what is left is corrected by an approximate inverse:
+
+        xhat = x - dX g - B (z - dZ g),   g = argmin |z - dZ g|.
+
+    Args:
+        chapter: the pairs.
+        correct: B, on the columns of a matrix: the inverse of the node's own Hessian, or a step.
+
+    Beyond the paper.
+    """
+    if len(chapter) < _LEAST_PAIRS:
+        return []
+    found = []
+    for damping in _DAMPING:
+        point, *earlier = (_extrapolate(chapter.until(k), correct, damping) for k in range(3))
+        shifts = [norm(point - before) for before in earlier]
+        ahead = norm(point - chapter.X[0])
+        doubts = [
+            shift * np.sqrt(ahead / max(norm(chapter.X[0] - x), np.finfo(float).tiny))
+            for shift, x in zip(shifts, chapter.X[1:], strict=False)
+        ]
+        if np.isfinite(ahead) and np.isfinite(doubts).all():
+            found.append(Prediction(point, tuple(earlier), max(shifts), float(max(doubts))))
+    return found
+
+
+def _extrapolate(chapter: Chapter, correct: Correction, damping: float) -> Vector:
+    x, z = chapter.X[0], chapter.Z[0]
+    dX, dZ = -np.diff(chapter.X, axis=0).T, -np.diff(chapter.Z, axis=0).T
+    sizes = np.linalg.norm(dZ, axis=0)
+    sizes[sizes == 0] = 1.0
+    dX, dZ = dX / sizes, dZ / sizes
+    U, s, Vt = np.linalg.svd(dZ, full_matrices=False)
+    if not s.size or s[0] == 0:
+        return np.asarray(x - correct(z))
+    g = Vt.T @ (s / (s**2 + damping * s[0] ** 2) * (U.T @ z))
+    return np.asarray(x - dX @ g - correct(z - dZ @ g))

@@ -23,7 +23,8 @@ class Farewell:
             where there is nothing to remember.
         surplus: z - grad h(x), which keeps the tracking invariant exact (prop:invariant).
 
-    Deviates: two vectors where the paper sends three (y, g, z), or one where there is no legacy.
+    Deviates: two vectors where the paper sends three (y, g, z), one where there is no legacy; one
+    more per direction with a curvature of its own.
     """
 
     sender: int
@@ -32,12 +33,12 @@ class Farewell:
     surplus: Vector
 
     @property
-    def vectors(self) -> int:
+    def vectors(self) -> float:
         """How many vectors of the problem's dimension it carries."""
-        return 1 if self.legacy.is_zero else 2
+        return 1 + self.legacy.vectors
 
     @property
     def nbytes(self) -> int:
         """Its payload in bytes, in float64: vectors, (eta, c), one id per node remembered."""
         scalars = 0 if self.legacy.is_zero else 2 + len(self.legacy.lineage)
-        return _FLOAT * (self.vectors * self.surplus.size + scalars)
+        return _FLOAT * (round(self.vectors * self.surplus.size) + scalars)

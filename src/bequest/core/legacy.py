@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.core import sketch
 from bequest.core.arrays import frozen
 
 if TYPE_CHECKING:
@@ -14,27 +15,35 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from bequest.core.arrays import Vector
+    from bequest.core.arrays import Matrix, Vector
+
+# Curvature this far below the largest one, left over by sums that cancel, is rounding.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Legacy:
-    r"""A quadratic in canonical form, q(x) = eta/2 |x|^2 + p'x + c, and whom it remembers.
+    r"""A quadratic in canonical form, q(x) = 1/2 x'Hx + p'x + c, and whom it remembers.
 
-    Legacies add and subtract exactly, so a node holds ONE inherited quadratic, never a list,
-    and an heir that leaves passes on what it inherited without loss.
+    H = eta I + F diag(w) F': isotropic where F has no columns (the paper), a sketch where it has a
+    few, a full Hessian where it has d. Legacies add and subtract exactly, so a node holds ONE
+    inherited quadratic, never a list, and an heir that leaves passes on what it inherited without
+    loss.
 
     Attributes:
-        eta: curvature; the Hessian is eta times the identity.
-        p: linear term. It is all the vectors a legacy costs, and it reveals neither the anchor
-            nor the gradient alone (p = g - eta y).
+        eta: curvature in every direction.
+        p: linear term. With an isotropic curvature it is all the vectors a legacy costs, and it
+            reveals neither the anchor nor the gradient alone (p = g - H y).
         c: constant, so that values (and not only gradients) are remembered.
         lineage: original node -> its share; 1 for everybody inside. Shares add and cancel
             like the quadratics do, so that sums and differences stay traceable.
+        factor: F, one column per direction with a curvature of its own.
+        weights: w, one per column; 1 in every legacy that leaves a node, negative only in
+            differences.
 
     Paper: eq:legacy, prop:compose.
     Deviates: the paper keeps (y, g, eta) per legacy; the canonical form is equivalent, closed
-    under addition, and one vector smaller.
+    under addition, and one vector smaller. Directions of their own are beyond the paper.
 
     >>> q = Legacy.anchored(7, anchor=[1.0, 0.0], value=3.0, gradient=[2.0, 2.0], eta=4.0)
     >>> q.value([1.0, 0.0]), q.gradient([1.0, 0.0])
@@ -47,9 +56,19 @@ class Legacy:
     p: Vector
     c: float
     lineage: Mapping[int, int] = field(default_factory=dict)
+    factor: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    weights: Vector = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", frozen(self.p))
+        columns = np.asarray(self.factor, dtype=float)
+        if columns.size == 0:
+            columns = np.empty((self.p.size, 0))
+        weights = np.asarray(self.weights, dtype=float)
+        if weights.size != columns.shape[1]:
+            weights = np.ones(columns.shape[1])
+        object.__setattr__(self, "factor", frozen(columns))
+        object.__setattr__(self, "weights", frozen(weights))
         inside = {node: share for node, share in sorted(self.lineage.items()) if share}
         object.__setattr__(self, "lineage", inside)
 
@@ -60,24 +79,43 @@ class Legacy:
 
     @classmethod
     def anchored(
-        cls, node: int, *, anchor: ArrayLike, value: float, gradient: ArrayLike, eta: float
+        cls,
+        node: int,
+        *,
+        anchor: ArrayLike,
+        value: float,
+        gradient: ArrayLike,
+        eta: float,
+        factor: ArrayLike | None = None,
     ) -> Legacy:
-        """Return value + gradient'(x - anchor) + eta/2 |x - anchor|^2, in canonical form.
+        """Return value + gradient'(x - anchor) + 1/2 (x - anchor)'H(x - anchor), H = eta I + FF'.
 
         Paper: eq:legacy.
         """
         y, g = np.asarray(anchor, dtype=float), np.asarray(gradient, dtype=float)
-        constant = value - float(g @ y) + eta / 2 * float(y @ y)
-        return cls(float(eta), g - eta * y, constant, {node: 1})
+        F = np.empty((y.size, 0)) if factor is None else np.asarray(factor, dtype=float)
+        along = F.T @ y
+        constant = value - float(g @ y) + (eta * float(y @ y) + float(along @ along)) / 2
+        return cls(float(eta), g - eta * y - F @ along, constant, {node: 1}, F)
 
     def value(self, x: ArrayLike) -> float:
         """Return q(x)."""
         point = np.asarray(x, dtype=float)
-        return float(self.eta / 2 * (point @ point) + self.p @ point + self.c)
+        return float(point @ self.product(point) / 2 + self.p @ point + self.c)
 
     def gradient(self, x: ArrayLike) -> Vector:
-        """Return the gradient eta x + p."""
-        return np.asarray(self.eta * np.asarray(x, dtype=float) + self.p)
+        """Return the gradient H x + p."""
+        return self.product(np.asarray(x, dtype=float)) + self.p
+
+    def product(self, v: Matrix) -> Matrix:
+        """Return H v, for a vector or for the columns of a matrix."""
+        if not self.rank:
+            return np.asarray(self.eta * v)
+        return np.asarray(self.eta * v + self.factor @ ((self.factor.T @ v).T * self.weights).T)
+
+    def hessian(self) -> Matrix:
+        """Return H, dim by dim."""
+        return self.product(np.eye(self.dim))
 
     @property
     def dim(self) -> int:
@@ -85,22 +123,105 @@ class Legacy:
         return int(self.p.size)
 
     @property
+    def rank(self) -> int:
+        """How many directions have a curvature of their own."""
+        return int(self.weights.size)
+
+    @property
+    def curvature(self) -> tuple[float, float]:
+        """The smallest and the largest eigenvalue of H."""
+        if not self.rank:
+            return self.eta, self.eta
+        # The spectrum of F diag(w) F' beyond zero is that of a small matrix.
+        Q, R = np.linalg.qr(self.factor)
+        values = np.linalg.eigvalsh((R * self.weights) @ R.T)
+        if Q.shape[1] < self.dim:
+            values = np.append(values, 0.0)
+        return self.eta + float(values.min()), self.eta + float(values.max())
+
+    @property
+    def vectors(self) -> float:
+        """How many vectors it costs to send: p, and the cheaper of F and the half of H."""
+        return 0.0 if self.is_zero else 1 + min(self.rank, (self.dim + 1) / 2)
+
+    @property
     def is_zero(self) -> bool:
         """Whether this is the memory of nobody: no curvature, no slope, no constant, no lineage."""
-        return self.eta == 0 and self.c == 0 and not self.p.any() and not self.lineage
+        flat = self.eta == 0 and self.c == 0 and not self.rank
+        return flat and not self.p.any() and not self.lineage
 
     def __add__(self, other: Legacy) -> Legacy:
         lineage = dict(self.lineage)
         for node, share in other.lineage.items():
             lineage[node] = lineage.get(node, 0) + share
-        return Legacy(self.eta + other.eta, self.p + other.p, self.c + other.c, lineage)
+        factor, weights = _merged(self, other)
+        return Legacy(
+            self.eta + other.eta, self.p + other.p, self.c + other.c, lineage, factor, weights
+        )
 
     def __neg__(self) -> Legacy:
-        return Legacy(-self.eta, -self.p, -self.c, {n: -s for n, s in self.lineage.items()})
+        opposite = {node: -share for node, share in self.lineage.items()}
+        return Legacy(-self.eta, -self.p, -self.c, opposite, self.factor, -self.weights)
 
     def __sub__(self, other: Legacy) -> Legacy:
         return self + -other
 
+    def recompress(self, rank: int, *, at: ArrayLike, along: Matrix | None = None) -> Legacy:
+        """Return a legacy of at most that rank with the same value and gradient at one point.
+
+        Args:
+            rank: how many directions may keep a curvature of their own.
+            at: where nothing changes; elsewhere the gradient changes by (H' - H)(x - at).
+            along: columns spanning the directions in which H is to be kept; by default those of
+                its own most unusual curvature.
+
+        The new spectrum lies within the old one. What was composed cannot be taken apart exactly
+        any more: see ``Legacy.__sub__``, which stays exact only for what went in unchanged.
+        """
+        point = np.asarray(at, dtype=float)
+        low, high = self.curvature
+        if along is None:
+            values, basis = np.linalg.eigh(self.hessian())
+            along = basis[:, np.argsort(-values)]
+        Q = sketch.orthonormal(along.T, rank=max(rank, 1))
+        if rank and Q.shape[1]:
+            eta, factor = low, sketch.nystrom(self.product(Q), Q, low=low, high=high)
+        else:
+            eta, factor = self._rayleigh(Q), np.empty((self.dim, 0))
+        renewed = Legacy(eta, np.zeros(self.dim), 0.0, self.lineage, factor)
+        p = self.gradient(point) - renewed.gradient(point)
+        c = self.value(point) - renewed.value(point) - float(p @ point)
+        return Legacy(eta, p, c, self.lineage, factor)
+
+    def _rayleigh(self, Q: Matrix) -> float:
+        """Return the curvature along the first direction, or the middle one if there is none."""
+        low, high = self.curvature
+        if not Q.shape[1]:
+            return (low + high) / 2
+        q = Q[:, 0]
+        return float(np.clip(q @ self.product(q), low, high))
+
     def __repr__(self) -> str:
         inside = ", ".join(map(str, self.lineage)) or "nobody"
-        return f"Legacy(of {inside}; eta={self.eta:.4g}, |p|={np.linalg.norm(self.p):.4g})"
+        beside = f", rank={self.rank}" if self.rank else ""
+        return f"Legacy(of {inside}; eta={self.eta:.4g}{beside}, |p|={np.linalg.norm(self.p):.4g})"
+
+
+def _merged(one: Legacy, other: Legacy) -> tuple[Matrix, Vector]:
+    """Return F and w of a sum: all columns side by side, without those that cancel."""
+    factor = np.column_stack([one.factor, other.factor])
+    weights = np.concatenate([one.weights, other.weights])
+    if one.rank and other.rank:
+        same = {column.tobytes(): k for k, column in enumerate(one.factor.T)}
+        for k, column in enumerate(other.factor.T, start=one.rank):
+            match = same.get(column.tobytes())
+            if match is not None:
+                weights[match] += weights[k]
+                weights[k] = 0.0
+        factor, weights = factor[:, weights != 0], weights[weights != 0]
+    if weights.size > one.dim:  # more columns than a full matrix needs
+        values, basis = np.linalg.eigh((factor * weights) @ factor.T)
+        bent = np.abs(values) > _ROUNDING * np.abs(values).max(initial=0.0)
+        factor = basis[:, bent] * np.sqrt(np.abs(values[bent]))
+        weights = np.sign(values[bent])
+    return factor, weights

@@ -65,8 +65,8 @@ def receive(x: Vector, z: Vector, legacy: Legacy, surplus: Vector) -> Vector:
 def receive_as_printed(
     x: Vector, z: Vector, legacy: Legacy, z_leaver: Vector, anchor: Vector
 ) -> Vector:
-    """Return z + z_leaver + eta (x - anchor): the correction as the paper prints it.
+    """Return z + z_leaver + H (x - anchor): the correction as the paper prints it.
 
     An ablation. It breaks the invariant for good unless the anchor is the leaver's iterate.
     """
-    return z + z_leaver + legacy.eta * (x - anchor)
+    return z + z_leaver + legacy.product(x - anchor)

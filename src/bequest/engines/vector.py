@@ -12,15 +12,17 @@ from bequest.core.farewell import Farewell
 from bequest.core.legacy import Legacy
 from bequest.core.steps import StepChoice
 from bequest.engines.base import Outcome
+from bequest.engines.diary import Diary
 from bequest.engines.gauges import Gauges
 from bequest.model.graph import epoch_edges
+from bequest.model.hindsight import Hindsight
 from bequest.model.run import DepartureRecord, Status
 from bequest.model.wills import Estate, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bequest.core.arrays import Indices, Matrix
+    from bequest.core.arrays import Indices, Matrix, Tensor
     from bequest.engines.base import Plan, Progress
     from bequest.model.wills import Bequest
 
@@ -57,8 +59,11 @@ class _Epoch:
         self._rows: Indices = np.searchsorted(self.nodes, heirs)
         self._eta = np.array([[legacies[heir].eta] for heir in heirs])
         self._p = np.array([legacies[heir].p for heir in heirs])
+        sketched = [heir for heir in heirs if legacies[heir].rank]
+        self._sketched: Indices = np.searchsorted(self.nodes, sketched)
+        self._factors, self._weights = _stacked([legacies[heir] for heir in sketched])
         stiffness = plan.problem.b[self.nodes].copy()
-        stiffness[self._rows] += self._eta.reshape(-1)
+        stiffness[self._rows] += [legacies[heir].curvature[1] for heir in heirs]
         self.stiffness = stiffness
 
     def gradient(self, X: Matrix, out: Matrix) -> None:
@@ -66,10 +71,23 @@ class _Epoch:
         self._losses.write_gradients(X, out)
         if self._rows.size:
             out[self._rows] += self._eta * X[self._rows] + self._p
+        if self._sketched.size:
+            along = np.vecmat(X[self._sketched], self._factors)
+            out[self._sketched] += np.matvec(self._factors, self._weights * along)
 
     def mean_curvature(self, x: np.ndarray) -> float:
         """Return the smallest eigenvalue of the mean Hessian of the own losses."""
         return self._losses.smallest_mean_curvature(x)
+
+
+def _stacked(legacies: list[Legacy]) -> tuple[Tensor, Matrix]:
+    """Return the factors and weights of several legacies, padded to the largest rank."""
+    rank = max((legacy.rank for legacy in legacies), default=0)
+    dim = legacies[0].dim if legacies else 0
+    factors, weights = np.zeros((len(legacies), dim, rank)), np.zeros((len(legacies), rank))
+    for k, legacy in enumerate(legacies):
+        factors[k, :, : legacy.rank], weights[k, : legacy.rank] = legacy.factor, legacy.weights
+    return factors, weights
 
 
 class _Execution:
@@ -83,6 +101,8 @@ class _Execution:
         self.records: list[DepartureRecord] = []
         self.gauges = Gauges(plan.rounds, plan.optimum, plan.start)
         self.epoch = _Epoch(plan, self.network, self.legacies)
+        self.diary = Diary(plan)
+        self.hindsight = Hindsight(plan.problem, plan.optimum)
         self.steps = [self._first_step()]
         self.X = np.array(plan.start)
         self.G = np.empty_like(self.X)
@@ -100,7 +120,7 @@ class _Execution:
         return self._outcome(alive)
 
     def _outcome(self, alive: bool) -> Outcome:  # noqa: FBT001
-        inherited = sum(legacy.eta for legacy in self.legacies.values())
+        inherited = sum(legacy.curvature[0] for legacy in self.legacies.values())
         settled = alive and self.gauges.settled(
             strength=float(self.plan.problem.a[self.epoch.nodes].sum()) + inherited,
             stiffness=float(self.epoch.stiffness.sum()),
@@ -128,6 +148,7 @@ class _Execution:
         X, Z, G = np.empty((3, length + 1, *self.X.shape))
         X[0], Z[0], G[0] = self.X, self.Z, self.G
         step = self.steps[-1].value
+        self.diary.open(t, stop, self.epoch.nodes, self.X, self.Z, step)
         while t < stop:
             count = min(length, stop - t)
             tracking.advance(
@@ -138,6 +159,7 @@ class _Execution:
             if escaped is not None:
                 self.X = X[escaped + 1].copy()
                 return False
+            self.diary.note(t + 1, X[done], Z[done])
             if length == 1:
                 X, Z, G = X[::-1], Z[::-1], G[::-1]  # large arrays change places uncopied
             else:
@@ -172,12 +194,14 @@ class _Execution:
     ) -> DepartureRecord:
         plan, row = self.plan, rows[node]
         will = plan.wills[node]
+        recent, carried = self.diary.of(node) if will.needs_history else (None, None)
         estate = Estate(
             node=node,
             round=t,
             remaining=len(self.network) - 1,
             objective=plan.problem.objective(node),
             x=frozen(self.X[row]),
+            z=frozen(self.Z[row]),
             start=frozen(plan.start[node]),
             setting=Setting(
                 n=plan.problem.n,
@@ -187,6 +211,8 @@ class _Execution:
                 pilot=plan.pilot if will.needs_pilot else None,
                 optimum=plan.optimum if will.needs_oracle else None,
             ),
+            recent=recent,
+            carried=carried,
         )
         bequest = will.decide(estate)
         heir = topology.choose_heir(self.network, node, leaving=leaving, load=self._load)
@@ -199,22 +225,25 @@ class _Execution:
             lost |= set(inherited.lineage)
             inherited = Legacy.zero(plan.problem.dim)
         self.lost |= lost
-        own = bequest.legacy or Legacy.zero(plan.problem.dim)
-        vectors, size = self._hand_over(node, heir, t, own + inherited, bequest, rows)
+        whole = bequest.compose(inherited)
+        vectors, size = self._hand_over(node, heir, t, whole, bequest, rows)
         return DepartureRecord(
             node=node,
             round=t,
-            will=will.label,
+            will=will.title,
             choice=bequest.choice,
             why=bequest.why,
             heir=None if bequest.handoff == "restart" else heir,
             vectors=vectors,
             bytes=size,
             bounds=dict(bequest.bounds),
+            predicted=dict(bequest.predicted),
+            hindsight=self.hindsight.displacements(node, bequest.branches),
             x=estate.x,
             legacy=bequest.legacy,
             anchor=bequest.anchor,
             passed_on=tuple(inherited.lineage),
+            blur=_blur(bequest, inherited, whole),
             lost=tuple(sorted(lost)),
             exact_handoff=bequest.handoff != "printed",
             bridges=tuple(bridges),
@@ -231,20 +260,23 @@ class _Execution:
         legacy: Legacy,
         bequest: Bequest,
         rows: Mapping[int, int],
-    ) -> tuple[int, int]:
+    ) -> tuple[float, int]:
         """Carry out a bequest; return the vectors and bytes that travelled."""
         i, a = rows[node], rows[heir]
         if bequest.handoff == "restart":
             present = [rows[other] for other in self.network]
             self.Z[present] = self.G[present]
-            return 0, 0
+            return 0.0, 0
         farewell = Farewell(node, t, legacy, tracking.surplus(self.Z[i], self.G[i]))
         vectors, size = farewell.vectors, farewell.nbytes
         if bequest.handoff == "printed" and bequest.anchor is not None:
             self.Z[a] = tracking.receive_as_printed(
                 self.X[a], self.Z[a], legacy, self.Z[i], bequest.anchor
             )
-            vectors, size = 3, size + self.X[a].nbytes  # (y, g, z) instead of (p, surplus)
+            vectors, size = (
+                vectors + 1,
+                size + self.X[a].nbytes,
+            )  # (y, g, z) instead of (p, surplus)
         else:
             self.Z[a] = tracking.receive(self.X[a], self.Z[a], legacy, farewell.surplus)
         if not legacy.is_zero:
@@ -285,3 +317,9 @@ class _Execution:
             heir = int(self.epoch.nodes[int(np.argmax(self.epoch.stiffness))])
             why = f"node {heir} now carries smoothness {stiffest:.4g}"
             self.steps.append(StepChoice(safe, t, why))
+
+
+def _blur(bequest: Bequest, inherited: Legacy, whole: Legacy) -> Legacy | None:
+    """Return what compressing the message changed: zero at the anchor, and None if nothing."""
+    lossless = inherited if bequest.legacy is None else bequest.legacy + inherited
+    return None if whole.rank == lossless.rank else whole - lossless

@@ -107,7 +107,7 @@ def study(seed: int, *, watch: Watch | None = None) -> Outcome:
         leaving = [Departure(node, t) for node, t in zip(LEAVERS, rounds, strict=True)]
         pilot = None
         for will in WILLS:
-            progress = watch(f"{will.label}, {schedule}", ROUNDS) if watch is not None else None
+            progress = watch(f"{will.title}, {schedule}", ROUNDS) if watch is not None else None
             if will.needs_pilot and pilot is None:
                 pilot = calibrate(problem, graph, rounds=max(rounds), method=method)
             run = solve(
@@ -127,4 +127,4 @@ def study(seed: int, *, watch: Watch | None = None) -> Outcome:
 def _ending(schedule: str, will: Will, run: Run, exam: Exam) -> Ending:
     model = run.raise_for_status().x.mean(axis=0)
     moved = exam.predict(model) != exam.predict(run.limit)
-    return Ending(schedule, will.label, run, exam.score(model), int(moved.sum()))
+    return Ending(schedule, will.title, run, exam.score(model), int(moved.sum()))

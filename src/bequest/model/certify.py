@@ -45,12 +45,22 @@ class _Facts:
 
     @cached_property
     def anchored(self) -> list[DepartureRecord]:
-        """The departures that left a gradient-anchored legacy, still remembered."""
+        """The departures that left a legacy of the paper's kind, still remembered."""
         gone = set(self.run.lost)
         return [
             record
             for record in self.records
             if record.choice in ("consensus", "local") and record.node not in gone
+        ]
+
+    @cached_property
+    def blurs(self) -> list[Legacy]:
+        """What compressing messages changed, as far as it is still remembered."""
+        gone = set(self.run.lost)
+        return [
+            record.blur
+            for record in self.records
+            if record.blur is not None and not gone.issuperset({record.node, *record.passed_on})
         ]
 
     @cached_property
@@ -82,7 +92,7 @@ class _Facts:
     @cached_property
     def strength(self) -> float:
         """The certified curvature of what the survivors minimise."""
-        return self.survivors_strength + sum(q.eta for q in self.run.inherited.values())
+        return self.survivors_strength + sum(q.curvature[0] for q in self.run.inherited.values())
 
     @cached_property
     def survivors_strength(self) -> float:
@@ -133,7 +143,8 @@ class _Facts:
     @property
     def all_anchored(self) -> Premise:
         return Premise(
-            "every leaver left a gradient-anchored legacy", len(self.anchored) == len(self.records)
+            "every leaver left a gradient-anchored legacy with the midpoint curvature",
+            len(self.anchored) == len(self.records),
         )
 
     @property
@@ -157,8 +168,8 @@ def _tight(facts: _Facts) -> Bound:
             assert record.legacy is not None  # noqa: S101 - point-only legacies are legacies
             residuals.append(record.legacy.eta * facts.distance(record) + zeta)
         else:
-            spread = facts.run.problem.objective(record.node).curvature.spread
-            residuals.append(spread * facts.distance(record))
+            residuals.append(_worst_residual(facts, record))
+    residuals += [norm(blur.gradient(facts.optimum)) for blur in facts.blurs]
     return Bound(
         "tight",
         "the limit's distance to x*, sum of residuals over strength",
@@ -167,6 +178,18 @@ def _tight(facts: _Facts) -> Bound:
         facts.bias,
         scale=facts.scale,
     )
+
+
+def _worst_residual(facts: _Facts, record: DepartureRecord) -> float:
+    """Return the largest |(grad q - grad f)(x*)| of any loss with this leaver's curvature range.
+
+    For a curvature eta in every direction that is max(eta - a, b - eta) |y - x*|: the spread times
+    the distance at the midpoint (lem:center), and never more than twice that.
+    """
+    assert record.legacy is not None  # noqa: S101 - asked of those who are remembered
+    curvature = facts.run.problem.objective(record.node).curvature
+    low, high = record.legacy.curvature
+    return max(high - curvature.a, curvature.b - low) * facts.distance(record)
 
 
 def _main(facts: _Facts) -> Bound:
@@ -308,7 +331,7 @@ def _convex(facts: _Facts) -> list[Bound]:
     errors = [facts.distance(record) for record in facts.anchored]
     best = problem.value(facts.optimum)
     hessian = problem.among(run.survivors).total_hessian(run.limit)
-    memory = sum(q.eta for q in run.inherited.values())
+    memory = sum(q.curvature[0] for q in run.inherited.values())
     measured = float(np.linalg.eigvalsh(hessian)[0]) + memory
     bounds = [
         Bound(

@@ -271,7 +271,7 @@ class Ensemble:
 
         def size(x: Vector) -> float:
             parts = np.linalg.norm(self.gradients(everywhere(x)), axis=1).sum()
-            return float(parts) + legacy.eta * norm(x) + norm(legacy.p)
+            return float(parts) + norm(legacy.product(x)) + norm(legacy.p)
 
         # Gradients at the origin too: what cancels inside a node (A x against A c) leaves
         # rounding as well.
@@ -281,11 +281,11 @@ class Ensemble:
             return size(x) + at_origin
 
         def hessian(x: Vector) -> Matrix:
-            return self.total_hessian(x) + legacy.eta * np.eye(self.dim)
+            return self.total_hessian(x) + legacy.hessian()
 
         def product(x: Vector, v: Vector) -> Vector:
             bent: Vector = self.products(everywhere(x), everywhere(v)).sum(axis=0)
-            return bent + legacy.eta * v
+            return bent + legacy.product(v)
 
         if self.dim <= _DENSE_DIM:
             descent = minimise.dense_descent(hessian)

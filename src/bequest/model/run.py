@@ -68,11 +68,17 @@ class DepartureRecord:
         heir: who inherited; None if nothing was handed over.
         vectors: how many vectors the farewell carried.
         bytes: its payload in bytes.
-        bounds: what each branch was expected to cost, where the will compared them.
+        bounds: what each branch can cost at most, where the will compared bounds.
+        predicted: how far each branch was expected to move the optimum, where the will predicted
+            that from what the node could see.
+        hindsight: how far each of these branches moves the optimum, to first order; empty where
+            x* is not known or nothing was compared. No will has ever seen it.
         x: its iterate when it left.
         legacy: the memory of the node's own loss, if any.
         anchor: where that memory is exact, if there is one.
         passed_on: the original nodes in the inherited quadratic it handed over.
+        blur: what compressing the message changed, a quadratic without slope at the anchor; None
+            where it went as it was.
         lost: the original nodes nobody remembers from now on.
         exact_handoff: whether the tracking invariant was kept by construction.
         bridges: edges added to keep the network connected.
@@ -84,13 +90,16 @@ class DepartureRecord:
     choice: Choice
     why: str
     heir: int | None
-    vectors: int
+    vectors: float
     bytes: int
     bounds: Mapping[Choice, float]
+    predicted: Mapping[Choice, float]
+    hindsight: Mapping[Choice, float]
     x: Vector
     legacy: Legacy | None
     anchor: Vector | None
     passed_on: tuple[int, ...]
+    blur: Legacy | None
     lost: tuple[int, ...]
     exact_handoff: bool
     bridges: tuple[tuple[int, int], ...]
@@ -99,7 +108,7 @@ class DepartureRecord:
         to = f"to node {self.heir}" if self.heir is not None else "to nobody"
         return (
             f"node {self.node} left after round {self.round}, {to}: {self.choice} ({self.why}); "
-            f"{self.vectors} vectors, {self.bytes} bytes"
+            f"{self.vectors:g} vectors, {self.bytes} bytes"
         )
 
 

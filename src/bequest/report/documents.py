@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict, TypeVar
 
 from bequest.core.arrays import norm
 from bequest.errors import OptimumUnknown
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from bequest.model.run import DepartureRecord, Run
 
 
+# a count of vectors or of bytes
+Size = TypeVar("Size", int, float)
+
+
 class DepartureDocument(TypedDict):
     """One departure; the names are those of ``bequest.DepartureRecord``."""
 
@@ -32,9 +36,11 @@ class DepartureDocument(TypedDict):
     choice: str
     why: str
     heir: int | None
-    vectors: int
+    vectors: float
     bytes: int
     bounds: dict[str, float | None]
+    predicted: dict[str, float | None]
+    hindsight: dict[str, float | None]
     passed_on: list[int]
     lost: list[int]
     exact_handoff: bool
@@ -99,7 +105,7 @@ class WillDocument(TypedDict):
     worst_invariant_gap: float | None
     accuracy: NotRequired[float | None]
     worst_accuracy: NotRequired[float | None]
-    vectors: list[int] | None
+    vectors: list[float] | None
     bytes: list[int] | None
 
 
@@ -184,7 +190,7 @@ def _median_and_worst(values: Sequence[float | None]) -> tuple[float | None, flo
     return _number(statistics.median(counted)), _number(max(counted))
 
 
-def _ends(values: Sequence[int]) -> list[int] | None:
+def _ends(values: Sequence[Size]) -> list[Size] | None:
     return [min(values), max(values)] if values else None
 
 
@@ -213,6 +219,8 @@ def _departure(record: DepartureRecord) -> DepartureDocument:
         "vectors": record.vectors,
         "bytes": record.bytes,
         "bounds": {branch: _number(bound) for branch, bound in record.bounds.items()},
+        "predicted": {branch: _number(move) for branch, move in record.predicted.items()},
+        "hindsight": {branch: _number(move) for branch, move in record.hindsight.items()},
         "passed_on": list(record.passed_on),
         "lost": list(record.lost),
         "exact_handoff": record.exact_handoff,

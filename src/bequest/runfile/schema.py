@@ -9,7 +9,17 @@ classes themselves, so that a file can say what Python can say, and nothing else
 import inspect
 from collections.abc import Callable, Iterable
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import (
     BeforeValidator,
@@ -30,6 +40,10 @@ from bequest.runfile.fields import Count, Node, Numbers, Table, list_or_single, 
 from bequest.runfile.tables import TableProblem
 
 
+def _as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
 def options_of(make: Callable[..., Any], *, skip: Iterable[str]) -> dict[str, Any]:
     """Return what a function or class can be told, as fields of a model."""
     hints = get_type_hints(make.__init__ if inspect.isclass(make) else make, include_extras=True)
@@ -40,6 +54,10 @@ def options_of(make: Callable[..., Any], *, skip: Iterable[str]) -> dict[str, An
         hint = hints[name]
         if NoneType in get_args(hint):  # TOML has no null
             hint = Annotated[hint, BeforeValidator(lambda v: None if v == "none" else v)]
+        if get_origin(hint) is tuple:  # TOML has lists only
+            hint = Annotated[
+                hint, BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
+            ]
         required = parameter.default is inspect.Parameter.empty
         fields[name] = (hint, ... if required else parameter.default)
     return fields
@@ -199,6 +217,9 @@ WILLS: dict[str, type[wills.Will]] = {
     "local-track": wills.LocalTrack,
     "point-only": wills.PointOnly,
     "adaptive": wills.Adaptive,
+    "drift": wills.Drift,
+    "full-hessian": wills.FullHessian,
+    "budget": wills.Budget,
 }
 
 
@@ -225,9 +246,10 @@ class WillTable(Table):
 
     def describe(self) -> str:
         """Return its name, and those of its options that are not the usual ones."""
-        usual, options = WILLS[self.kind](), self._options()
-        special = {name: v for name, v in options.items() if v != getattr(usual, name)}
-        return ", ".join([usual.label, *(f"{name}={v}" for name, v in special.items())])
+        known, options = inspect.signature(WILLS[self.kind]).parameters, self._options()
+        special = {name: v for name, v in options.items() if v != known[name].default}
+        label = WILLS[self.kind].label
+        return ", ".join([label, *(f"{name}={v}" for name, v in special.items())])
 
 
 class EveryWillTable(WillTable):

@@ -88,6 +88,11 @@ class Objective(ABC):
     def family(self) -> Hashable:
         """Losses of equal family can be stacked into one array operation."""
 
+    @property
+    def has_hessian(self) -> bool:
+        """Whether ``hessian`` is a formula; otherwise it costs a product per unknown."""
+        return True
+
     @abstractmethod
     def stack(self, members: Sequence[Any]) -> Stack:
         """Return these losses, all of this one's family, as one stack."""

@@ -89,6 +89,11 @@ class Function(Objective):
         """Functions of one dimension share a stack, though it can only call them one by one."""
         return (Function, self._dim)
 
+    @property
+    def has_hessian(self) -> bool:
+        """Only products are known, given or by differences."""
+        return False
+
     def stack(self, members: Sequence[Any]) -> FunctionStack:
         """Return these functions as one stack."""
         return FunctionStack(members)

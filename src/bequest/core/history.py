@@ -1,0 +1,69 @@
+"""What a node remembers of its own path: at most 16 pairs (x, z) of the current epoch.
+
+The pairs lie about evenly over the later half of the epoch, however long it becomes and without
+knowing in advance how long that will be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bequest.core.arrays import Matrix
+
+PAIRS = 16
+# Pairs older than this share of the epoch are given up first.
+_SPAN = 0.55
+# An epoch's prediction is carried over into the next ones if it saw this much more than the last
+# one that was; so a node predicts a few times in its life, not at every departure of another.
+LONGER = 1.5
+
+
+def superfluous(ages: list[int]) -> int:
+    """Return which of one pair too many to forget; ``ages`` ascend, the last is the present.
+
+    The oldest if it lies in the first half of the epoch, else the one whose neighbours are
+    closest to each other, so that the rest stays about even.
+    """
+    now = ages[-1]
+    if now - ages[0] > _SPAN * now:
+        return 0
+    gaps = [ages[k + 1] - ages[k - 1] for k in range(1, len(ages) - 1)]
+    return 1 + gaps.index(min(gaps))
+
+
+@lru_cache(maxsize=256)
+def kept(age: int) -> tuple[int, ...]:
+    """Return the ages, in rounds since the epoch began, of the pairs held at that age; ascending.
+
+    >>> kept(5), len(kept(1000)), kept(1000)[0]
+    ((0, 1, 2, 3, 4, 5), 16, 477)
+    """
+    ages: list[int] = []
+    for t in range(age + 1):
+        ages.append(t)
+        if len(ages) > PAIRS:
+            del ages[superfluous(ages)]
+    return tuple(ages)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chapter:
+    """The pairs that a node holds of one epoch, the latest first.
+
+    Attributes:
+        X: its iterates, one row each.
+        Z: its trackers, one row each: estimates of the network's mean gradient at X.
+    """
+
+    X: Matrix
+    Z: Matrix
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def until(self, latest: int) -> Chapter:
+        """Return the chapter as it was before its ``latest`` newest pairs."""
+        return Chapter(self.X[latest:], self.Z[latest:])

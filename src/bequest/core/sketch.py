@@ -1,0 +1,65 @@
+"""Curvature in a few directions, and never more or less of it than there can be.
+
+A sketch is H~ = low I + F F'. Whatever goes in (rounding, collinear directions, products that are
+mere cancellation), what comes out satisfies low I <= H~ <= high I: nothing is subtracted from
+low, and no singular value of F is larger than sqrt(high - low).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bequest.core.arrays import Matrix, Vector
+
+# Curvature in the sketch below this share of the largest possible one is cancellation, not data.
+_RITZ = 1e-8
+# Directions that differ by less than this share of their length are the same.
+_INDEPENDENT = 1e-6
+
+
+def orthonormal(directions: Iterable[Vector], *, rank: int) -> Matrix:
+    """Return an orthonormal basis of the first ``rank`` independent directions, in their order."""
+    found: list[Vector] = []
+    size = 0
+    for direction in directions:
+        size = direction.size
+        length = float(np.linalg.norm(direction))
+        if len(found) == rank:
+            break
+        if not np.isfinite(length) or length == 0:
+            continue
+        rest = direction / length
+        for _ in range(2):  # twice is enough (Kahan): the second pass removes what rounding left
+            for q in found:
+                rest = rest - q * (q @ rest)
+        length = float(np.linalg.norm(rest))
+        if length > _INDEPENDENT:
+            found.append(rest / length)
+    return np.array(found).T if found else np.empty((size, 0))
+
+
+def nystrom(product: Matrix, Q: Matrix, *, low: float, high: float) -> Matrix:
+    """Return F of the Nystrom sketch low I + F F' of H from H Q, its spectrum within [low, high].
+
+    F = (H - low I) Q [Q'(H - low I)Q]^(-1/2): exact on the span of Q, and between low I and H
+    everywhere in exact arithmetic. In floating point late in a run, where the core is noise, its
+    small eigenvalues are dropped and the singular values of F are clipped.
+
+    Args:
+        product: H Q.
+        Q: orthonormal columns.
+        low: a lower bound of H's spectrum.
+        high: an upper bound.
+    """
+    excess = product - low * Q
+    core = Q.T @ excess
+    values, basis = np.linalg.eigh((core + core.T) / 2)
+    kept = values > _RITZ * high
+    F = excess @ (basis[:, kept] / np.sqrt(values[kept]))
+    U, s, Vt = np.linalg.svd(F, full_matrices=False)
+    return np.asarray((U * np.minimum(s, np.sqrt(max(high - low, 0.0)))) @ Vt)

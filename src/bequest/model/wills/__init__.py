@@ -1,0 +1,39 @@
+"""What a leaver decides to bequeath.
+
+A will decides once, at the departure, from its estate alone: its own loss, its own path, and what
+everybody in the run knows (rem:frozen).
+"""
+
+from bequest.model.wills.adaptive import Adaptive
+from bequest.model.wills.base import (
+    Bequest,
+    Choice,
+    Estate,
+    Handoff,
+    Setting,
+    Will,
+    check_wills,
+    will_of,
+)
+from bequest.model.wills.drift import Budget, Drift, FullHessian
+from bequest.model.wills.paper import Classic, Consensus, Forgetful, LocalTrack, PointOnly
+
+__all__ = [
+    "Adaptive",
+    "Bequest",
+    "Budget",
+    "Choice",
+    "Classic",
+    "Consensus",
+    "Drift",
+    "Estate",
+    "Forgetful",
+    "FullHessian",
+    "Handoff",
+    "LocalTrack",
+    "PointOnly",
+    "Setting",
+    "Will",
+    "check_wills",
+    "will_of",
+]

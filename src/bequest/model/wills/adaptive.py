@@ -1,0 +1,196 @@
+"""Legacy-GT: the branch that promises the smallest bias."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from bequest.core import bounds
+from bequest.core.arrays import is_whole, norm
+from bequest.errors import InvalidWill
+from bequest.model.wills.base import Bequest, Choice, Handoff, Will, check_handoff
+from bequest.model.wills.drift import Drift
+from bequest.model.wills.observed import displacements
+from bequest.model.wills.paper import anchored, pilot_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bequest.model.wills.base import Estate
+
+
+# In the order in which ties are decided.
+BRANCHES: tuple[Choice, ...] = ("drift", "consensus", "local", "none")
+
+
+@dataclass(frozen=True)
+class Adaptive(Will):
+    """Legacy-GT: the legacy that promises the smallest bias, or none at all.
+
+    In the convex regime (C) it is always anchored at the iterate, the anchor thm:cvx is about.
+
+    Args:
+        rule: ``"observed"`` predicts from what the node itself can see how far each branch would
+            move the optimum. ``"certified"`` compares the paper's bounds, computed from a pilot
+            run; ``"oracle"`` compares the same bounds with true distances to x*, which only a
+            study knows. Ties go to the branch named first.
+        branches: what the observed rule chooses from: ``"drift"`` (the predicted optimum, see
+            Drift), ``"consensus"`` (the iterate), ``"local"`` (the local track) and ``"none"``.
+            The other two rules know the paper's three only.
+        rank: of the drift branch; the farewell has at most 2 + rank vectors.
+        drop: the certified bound of leaving no legacy: ``"heterogeneity"`` (eq:anchor) or the
+            sharper ``"sensitivity"`` (rem:hr).
+        handoff: ``"exact"``, or ``"printed"`` for the ablation.
+
+    Paper: eq:anchor, cor:selective, rem:noanchor. Deviates: the observed rule and the drift branch
+    are beyond the paper.
+    """
+
+    rule: Literal["observed", "certified", "oracle"] = "observed"
+    branches: tuple[Choice, ...] = BRANCHES
+    rank: int = 0
+    drop: Literal["heterogeneity", "sensitivity"] = "heterogeneity"
+    handoff: Handoff = "exact"
+    label: ClassVar[str] = "adaptive (Legacy-GT)"
+
+    def __post_init__(self) -> None:
+        check_handoff(self.handoff)
+        for name, given, known in (
+            ("rule", self.rule, ("observed", "certified", "oracle")),
+            ("drop", self.drop, ("heterogeneity", "sensitivity")),
+        ):
+            if given not in known:
+                raise InvalidWill(
+                    f"Adaptive({name}={given!r}).", remedy=f"Use one of {', '.join(known)}."
+                )
+        odd = not self.branches or len(set(self.branches)) < len(self.branches)
+        if odd or not set(self.branches) <= set(BRANCHES):
+            raise InvalidWill(
+                f"Adaptive(branches={self.branches!r}).",
+                remedy=f"Use some of {', '.join(BRANCHES)}, each at most once.",
+            )
+        if not is_whole(self.rank, least=0):
+            raise InvalidWill(f"Adaptive(rank={self.rank!r}).", remedy="Use a whole number >= 0.")
+
+    @property
+    def needs_pilot(self) -> bool:
+        """The certified bounds come from the pilot."""
+        return self.rule == "certified"
+
+    def needs_pilot_in(self, regime: str) -> bool:
+        """In regime (C) it anchors at the iterate without asking."""
+        return self.needs_pilot and regime == "SC"
+
+    @property
+    def needs_oracle(self) -> bool:
+        """The oracle distances come from x*."""
+        return self.rule == "oracle"
+
+    @property
+    def needs_spread(self) -> bool:
+        """rem:hr needs the radius of a ball that holds every local minimiser."""
+        return self.rule == "certified" and self.drop == "sensitivity"
+
+    @property
+    def needs_history(self) -> bool:
+        """What can be observed is the node's own path."""
+        return self.rule == "observed"
+
+    def decide(self, estate: Estate) -> Bequest:
+        """Return the branch with the smallest bias, promised or predicted."""
+        if estate.setting.mu == 0:
+            why = "anchored at the iterate, as thm:cvx asks in the convex regime"
+            return anchored(estate, "consensus", why, self.handoff)
+        if self.rule == "observed":
+            return self._observe(estate)
+        costs = self._oracle(estate) if self.rule == "oracle" else self._certified(estate)
+        compared = {branch: self._bequest(estate, branch) for branch in costs}
+        choice = min(costs, key=lambda branch: costs[branch])  # the first of equals
+        return replace(
+            compared[choice],
+            why=f"smallest {self.rule} bound of {_listed(costs)}",
+            bounds=costs,
+            branches={branch: bequest.legacy for branch, bequest in compared.items()},
+        )
+
+    def _observe(self, estate: Estate) -> Bequest:
+        compared = {branch: self._bequest(estate, branch) for branch in self.branches}
+        legacies = {branch: bequest.legacy for branch, bequest in compared.items()}
+        predicted = displacements(estate, legacies)
+        choice = min(predicted, key=lambda branch: predicted[branch])
+        chosen = compared[choice]
+        detail = f" ({chosen.why})" if choice == "drift" else ""
+        return replace(
+            chosen,
+            why=f"smallest predicted displacement of {_listed(predicted)}{detail}",
+            predicted=predicted,
+            branches=legacies,
+        )
+
+    def _bequest(self, estate: Estate, branch: Choice) -> Bequest:
+        if branch == "none":
+            return Bequest("none", "", handoff=self.handoff)
+        if branch == "drift":
+            # Whatever it falls back to, the branch that was taken is this one.
+            drifted = Drift(rank=self.rank).decide(estate)
+            return replace(drifted, choice="drift", handoff=self.handoff)
+        return anchored(estate, branch, "", self.handoff)
+
+    def _oracle(self, estate: Estate) -> dict[Choice, float]:
+        optimum = estate.setting.optimum
+        if optimum is None:
+            raise InvalidWill(
+                'Adaptive(rule="oracle") needs the optimum, which is not known here.',
+                remedy='Use rule="certified", or a problem whose optimum can be computed.',
+            )
+        return self._costs(
+            estate,
+            consensus=norm(estate.x - optimum),
+            local=norm(estate.local_track - optimum),
+            none=bounds.forgetting_bias(
+                heterogeneity=norm(estate.objective.gradient(optimum)),
+                remaining=estate.remaining,
+                mu=estate.setting.mu,
+            ),
+        )
+
+    def _certified(self, estate: Estate) -> dict[Choice, float]:
+        pilot, setting, curvature = pilot_of(estate), estate.setting, estate.objective.curvature
+        error = pilot.error(estate.round)
+        if self.drop == "sensitivity":
+            if math.isnan(pilot.spread):
+                raise InvalidWill(
+                    'Adaptive(drop="sensitivity") needs a pilot whose spread was measured.',
+                    remedy="Calibrate it with bequest.calibrate(..., spread=True).",
+                )
+            none = bounds.sensitivity_bias(
+                kappa=setting.kappa, radius=pilot.spread, remaining=estate.remaining
+            )
+        else:
+            none = bounds.forgetting_bias(
+                heterogeneity=norm(estate.gradient) + curvature.b * error,
+                remaining=estate.remaining,
+                mu=setting.mu,
+            )
+        # |u - x_i*| <= |grad f_i(u)|/mu_i: what the node can see now is sharper than the rate.
+        descent_left = norm(estate.objective.gradient(estate.local_track)) / curvature.a
+        local = pilot.zeta / curvature.a + descent_left
+        return self._costs(estate, consensus=error, local=local, none=none)
+
+    @staticmethod
+    def _costs(
+        estate: Estate, *, consensus: float, local: float, none: float
+    ) -> dict[Choice, float]:
+        spread, setting = estate.objective.curvature.spread, estate.setting
+
+        def bias(distance: float) -> float:
+            return bounds.anchored_bias(
+                spread=spread, distance=distance, n=setting.n, mu=setting.mu
+            )
+
+        return {"consensus": bias(consensus), "local": bias(local), "none": none}
+
+
+def _listed(costs: Mapping[Choice, float]) -> str:
+    return ", ".join(f"{branch} {cost:.3g}" for branch, cost in costs.items())

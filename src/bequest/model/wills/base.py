@@ -1,0 +1,230 @@
+"""What every will has in common: what it may know, and what it can decide."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+from bequest.core import anchors
+from bequest.core.legacy import Legacy
+from bequest.errors import InvalidWill
+from bequest.model.foresight import foresee
+
+if TYPE_CHECKING:
+    from bequest.core.anchors import Prediction
+    from bequest.core.arrays import Matrix, Vector
+    from bequest.core.bounds import Pilot
+    from bequest.core.history import Chapter
+    from bequest.model.objectives.base import Objective
+
+Choice: TypeAlias = Literal["classic", "none", "consensus", "local", "point", "drift", "full"]
+Handoff: TypeAlias = Literal["exact", "printed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What everybody in a run knows.
+
+    ``pilot`` is there if some will asked for it. ``optimum`` is the oracle: known in studies,
+    never in the field, and given only to wills that say they need it.
+    """
+
+    n: int
+    mu: float
+    kappa: float
+    step: float
+    pilot: Pilot | None
+    optimum: Vector | None
+
+
+@dataclass(frozen=True)
+class Estate:
+    """What a leaver has when it writes its will; ``remaining`` nodes stay behind.
+
+    Attributes:
+        node: who leaves.
+        round: after which round.
+        remaining: how many nodes stay behind.
+        objective: its own loss.
+        x: its iterate.
+        z: its tracker, an estimate of the network's mean gradient.
+        start: where it began.
+        setting: what everybody knows.
+        recent: the pairs it holds of this epoch, for wills that ask for them.
+        carried: what the longest earlier epoch let it predict, likewise.
+    """
+
+    node: int
+    round: int
+    remaining: int
+    objective: Objective
+    x: Vector
+    z: Vector
+    start: Vector
+    setting: Setting
+    recent: Chapter | None = None
+    carried: Prediction | None = None
+
+    @cached_property
+    def gradient(self) -> Vector:
+        """The own gradient at the iterate."""
+        return self.objective.gradient(self.x)
+
+    @cached_property
+    def local_track(self) -> Vector:
+        """u: where its own descent has led it by now (alg:lgt)."""
+        return anchors.local_track(
+            self.objective.gradient,
+            self.start,
+            smoothness=self.objective.curvature.b,
+            rounds=self.round,
+        )
+
+    def foresee(self, *, by_gradients: bool = False) -> list[Prediction]:
+        """Return the predictions of the optimum that can be believed, the least doubtful first."""
+        if self.recent is None:
+            return []
+        found = foresee(self.objective, self.recent, self.setting.step, by_gradients=by_gradients)
+        if self.carried is not None:
+            found.append(self.carried)
+        within = anchors.reach(self.recent, self.objective.curvature.a)
+        believed = [one for one in found if one.is_steady(self.x, within)]
+        return sorted(believed, key=lambda one: one.doubt)
+
+    def anchored_at(
+        self, anchor: Vector, eta: float | None = None, factor: Matrix | None = None
+    ) -> Legacy:
+        """Return the legacy at that anchor; with the midpoint curvature if none is given.
+
+        Paper: eq:legacy, lem:center.
+        """
+        return Legacy.anchored(
+            self.node,
+            anchor=anchor,
+            value=self.objective.value(anchor),
+            gradient=self.objective.gradient(anchor),
+            eta=self.objective.curvature.midpoint if eta is None else eta,
+            factor=factor,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bequest:
+    """A will's decision about the leaver's OWN loss, and how what it inherited is passed on.
+
+    Attributes:
+        choice: which branch was taken.
+        why: in words.
+        legacy: the memory of the own loss, or None.
+        anchor: where that memory is exact.
+        bounds: what each branch can cost at most, in units of the final error, where that was
+            compared.
+        predicted: how far each branch was expected to move the optimum, where that was compared.
+        branches: the legacies that were compared; None for no legacy.
+        handoff: ``"exact"``; ``"printed"`` for the paper's correction; ``"restart"`` if nothing is
+            handed over and every survivor restarts its tracker.
+        rank: what is handed over, the inherited included, has at most this rank; None for as it is.
+        along: the directions in which it keeps its curvature if it has to be compressed.
+    """
+
+    choice: Choice
+    why: str
+    legacy: Legacy | None = None
+    anchor: Vector | None = None
+    bounds: Mapping[Choice, float] = field(default_factory=dict)
+    predicted: Mapping[Choice, float] = field(default_factory=dict)
+    branches: Mapping[Choice, Legacy | None] = field(default_factory=dict)
+    handoff: Handoff | Literal["restart"] = "exact"
+    rank: int | None = None
+    along: Matrix | None = None
+
+    def compose(self, inherited: Legacy) -> Legacy:
+        """Return all that is handed over: the own legacy and the inherited one, as one quadratic.
+
+        Lossless, unless the will promised a message of constant size: then the sum is compressed
+        to the rank it promised, with its gradient at the anchor kept.
+        """
+        whole = inherited if self.legacy is None else self.legacy + inherited
+        if self.rank is None or whole.rank <= self.rank or self.anchor is None:
+            return whole
+        return whole.recompress(self.rank, at=self.anchor, along=self.along)
+
+
+class Will(ABC):
+    """The policy that decides what a leaver bequeaths."""
+
+    label: ClassVar[str]
+
+    @property
+    def title(self) -> str:
+        """Its label, and what tells it from others of its kind."""
+        return self.label
+
+    @property
+    def needs_pilot(self) -> bool:
+        """Whether it reads ``Setting.pilot``."""
+        return False
+
+    def needs_pilot_in(self, regime: str) -> bool:  # noqa: ARG002 - most wills do not care
+        """Whether it reads ``Setting.pilot`` in that regime, ``"SC"`` or ``"C"``."""
+        return self.needs_pilot
+
+    @property
+    def needs_oracle(self) -> bool:
+        """Whether it reads ``Setting.optimum``."""
+        return False
+
+    @property
+    def needs_spread(self) -> bool:
+        """Whether it reads ``Pilot.spread``, which costs a minimisation per node."""
+        return False
+
+    @property
+    def needs_history(self) -> bool:
+        """Whether it reads ``Estate.recent`` and ``Estate.carried``."""
+        return False
+
+    @abstractmethod
+    def decide(self, estate: Estate) -> Bequest:
+        """Return what happens to the leaver's own loss."""
+
+
+def check_handoff(handoff: str) -> None:
+    """Refuse a hand-off that does not exist."""
+    if handoff not in ("exact", "printed"):
+        raise InvalidWill(
+            f"handoff={handoff!r}.", remedy='Use "exact", or "printed" for the ablation.'
+        )
+
+
+def check_wills(will: object, *, n: int) -> None:
+    """Refuse what is not a will, and wills of somebody who does not exist (a slip, unnoticed)."""
+    if not isinstance(will, Mapping):
+        will = {None: will}
+    for node, one in will.items():
+        if not isinstance(one, Will):
+            raise InvalidWill(
+                f"{one!r} is not a will.",
+                remedy="Pass one of bequest.wills, e.g. wills.Adaptive().",
+            )
+        if node is not None and node not in range(n):
+            raise InvalidWill(
+                f"There is a will for node {node!r}, who does not exist.",
+                remedy=f"Nodes are numbered 0..{n - 1}; the default has the key None.",
+            )
+
+
+def will_of(will: Will | Mapping[int | None, Will], node: int) -> Will:
+    """Return the will of one node: its own if it has one, the default (key None) otherwise."""
+    if isinstance(will, Will):
+        return will
+    chosen = will.get(node, will.get(None))
+    if chosen is None:
+        raise InvalidWill(
+            f"Node {node} leaves, but has no will and there is no default.",
+            remedy="Add it to the mapping, or a default under the key None.",
+        )
+    return chosen

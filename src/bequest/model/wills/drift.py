@@ -1,0 +1,229 @@
+"""Wills beyond the paper: anchored where the optimum is going to be, curved along the way there.
+
+To first order the bias of a legacy H~ at an anchor y is proportional to (H~ - H)(y - x*). So
+(a) the anchor is extrapolated towards x*, and (b) the curvature is made right along the drift, the
+directions in which y - x* can be expected to lie. Top eigenvectors aim at the wrong subspace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from bequest.core import sketch
+from bequest.core.arrays import is_whole, norm
+from bequest.errors import InvalidWill
+from bequest.model.wills.base import Bequest, Will
+
+if TYPE_CHECKING:
+    from bequest.core.anchors import Prediction
+    from bequest.core.arrays import Matrix, Vector
+    from bequest.core.legacy import Legacy
+    from bequest.model.objectives.base import Objective
+    from bequest.model.wills.base import Estate
+
+
+@dataclass(frozen=True)
+class Drift(Will):
+    """Anchor at the predicted optimum, with the curvature that the loss has along the drift.
+
+    Where the own path does not predict the optimum reliably (too short, too noisy, too erratic)
+    the anchor is the iterate, as in Consensus. Everything sent is of constant size: what a leaver
+    had inherited is compressed together with its own loss.
+
+    Args:
+        rank: how many directions get their own curvature; the farewell has 2 + rank vectors.
+            With 0 the curvature is isotropic, and that along the drift.
+        hessian: ``"products"`` uses rank Hessian-vector products (finite differences of gradients
+            where a loss has none); ``"secant"`` uses gradients alone, over the length of the
+            drift, for losses whose gradients are only accurate to a few digits.
+
+    Beyond the paper (its "second-order legacies"). Every curvature sent lies within the loss's
+    own range [a, b], by construction (core.sketch).
+    """
+
+    rank: int = 0
+    hessian: Literal["products", "secant"] = "products"
+    label: ClassVar[str] = "drift"
+
+    def __post_init__(self) -> None:
+        if not is_whole(self.rank, least=0):
+            raise InvalidWill(f"Drift(rank={self.rank!r}).", remedy="Use a whole number >= 0.")
+        if self.hessian not in ("products", "secant"):
+            raise InvalidWill(
+                f"Drift(hessian={self.hessian!r}).", remedy='Use "products" or "secant".'
+            )
+
+    @property
+    def title(self) -> str:
+        """Its label and the size of its farewells."""
+        how = ", secant" if self.hessian == "secant" else ""
+        return f"{self.label} ({2 + self.rank} vectors{how})"
+
+    @property
+    def needs_history(self) -> bool:
+        """The drift is read off the node's own path."""
+        return True
+
+    def decide(self, estate: Estate) -> Bequest:
+        """Return the legacy at the predicted optimum, or at the iterate."""
+        believed = estate.foresee(by_gradients=self.hessian == "secant")
+        if not believed and self.rank == 0:
+            legacy = estate.anchored_at(estate.x)
+            why = f"{_doubts(estate)}, so anchored at the iterate with the midpoint curvature"
+            return Bequest("consensus", why, legacy, estate.x, rank=0)
+        anchor = believed[0].point if believed else estate.x
+        Q = _drift(estate, believed, self.rank)
+        legacy = self._legacy(estate, anchor, Q)
+        where = (
+            f"anchored {norm(anchor - estate.x):.3g} ahead of the iterate"
+            if believed
+            else f"{_doubts(estate)}, so anchored at the iterate"
+        )
+        curved = f"curvature {legacy.eta:.3g}" + (
+            f" and {legacy.rank} directions" * bool(self.rank)
+        )
+        along = Q if Q.shape[1] else None
+        return Bequest("drift", f"{where}, {curved}", legacy, anchor, rank=self.rank, along=along)
+
+    def _legacy(self, estate: Estate, anchor: Vector, Q: Matrix) -> Legacy:
+        loss, curvature = estate.objective, estate.objective.curvature
+        if not self.rank:
+            s = anchor - estate.x
+            bend = float(s @ (loss.gradient(anchor) - estate.gradient) / (s @ s))
+            return estate.anchored_at(anchor, _within(bend, curvature.a, curvature.b))
+        if self.hessian == "secant":
+            product = _secants(loss, anchor, Q, length=_length(estate, anchor))
+        else:
+            product = np.array([loss.hvp(anchor, q) for q in Q.T]).reshape(Q.shape[::-1]).T
+        if not Q.shape[1] or not np.isfinite(product).all():
+            return estate.anchored_at(anchor)
+        factor = sketch.nystrom(product, Q, low=curvature.a, high=curvature.b)
+        return estate.anchored_at(anchor, curvature.a, factor)
+
+
+@dataclass(frozen=True)
+class FullHessian(Will):
+    """Anchor at the predicted optimum, with the whole Hessian: exact for quadratics.
+
+    The farewell has 2 + (d + 1)/2 vectors; worth it where that is no more than a sketch costs.
+
+    Beyond the paper.
+    """
+
+    label: ClassVar[str] = "full Hessian"
+
+    @property
+    def needs_history(self) -> bool:
+        """The anchor is read off the node's own path."""
+        return True
+
+    def decide(self, estate: Estate) -> Bequest:
+        """Return the second-order Taylor polynomial, its spectrum within [a, b]."""
+        believed = estate.foresee()
+        anchor = believed[0].point if believed else estate.x
+        curvature = estate.objective.curvature
+        hessian = estate.objective.hessian(anchor)
+        if not np.isfinite(hessian).all():
+            return Bequest(
+                "consensus",
+                "the Hessian is not finite, so anchored at the iterate with the midpoint curvature",
+                estate.anchored_at(estate.x),
+                estate.x,
+            )
+        values, basis = np.linalg.eigh((hessian + hessian.T) / 2)
+        above = np.clip(values, curvature.a, curvature.b) - curvature.a
+        factor = basis[:, above > 0] * np.sqrt(above[above > 0])
+        where = (
+            f"anchored {norm(anchor - estate.x):.3g} ahead of the iterate"
+            if believed
+            else "anchored at the iterate"
+        )
+        legacy = estate.anchored_at(anchor, curvature.a, factor)
+        return Bequest("full", f"{where}, with the whole Hessian", legacy, anchor)
+
+
+@dataclass(frozen=True)
+class Budget(Will):
+    """The best will whose farewell has at most that many vectors.
+
+    The whole Hessian where it fits, otherwise the sketch with as many directions as fit.
+
+    Args:
+        vectors: how many vectors of the problem's dimension a farewell may have; at least 2.
+    """
+
+    vectors: float
+    label: ClassVar[str] = "budget"
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.vectors, int | float) and not isinstance(self.vectors, bool)
+        if not (number and self.vectors >= 2 and np.isfinite(self.vectors)):
+            raise InvalidWill(
+                f"Budget(vectors={self.vectors!r}).",
+                remedy="Use at least 2: the linear term of the legacy, and the surplus.",
+            )
+
+    @property
+    def title(self) -> str:
+        """Its label and the budget."""
+        return f"{self.label} ({self.vectors:g} vectors)"
+
+    @property
+    def needs_history(self) -> bool:
+        """Whatever fits is anchored at a prediction."""
+        return True
+
+    def choose(self, dim: int) -> Drift | FullHessian:
+        """Return the will that fits in that dimension."""
+        whole = (dim + 1) / 2
+        if self.vectors >= 2 + whole:
+            return FullHessian()
+        return Drift(rank=min(int(self.vectors - 2), dim))
+
+    def decide(self, estate: Estate) -> Bequest:
+        """Return what the chosen will decides."""
+        return self.choose(estate.objective.dim).decide(estate)
+
+
+def _drift(estate: Estate, believed: list[Prediction], rank: int) -> Matrix:
+    """Return an orthonormal basis of where the anchor's error is to be expected.
+
+    Ahead of the iterate; between the two best predictions, which differ by about their errors;
+    and back along the path.
+    """
+    directions = []
+    if believed:
+        directions.append(believed[0].point - estate.x)
+        directions += [other.point - believed[0].point for other in believed[1:2]]
+    if estate.recent is not None:
+        directions += list(-np.diff(estate.recent.X, axis=0))
+    Q = sketch.orthonormal(directions, rank=max(rank, 1))
+    return Q if Q.size else np.empty((estate.x.size, 0))
+
+
+def _secants(loss: Objective, anchor: Vector, Q: Matrix, *, length: float) -> Matrix:
+    """Return H Q as differences of gradients over that length, both ways at once."""
+    here = loss.gradient(anchor)
+    columns = [(loss.gradient(anchor + length * q) - here) / length for q in Q.T]
+    return np.array(columns).reshape(Q.shape[::-1]).T
+
+
+def _length(estate: Estate, anchor: Vector) -> float:
+    """Return how long the drift is: ahead to the anchor, or else back along the path."""
+    ahead = norm(anchor - estate.x)
+    if ahead > 0 or estate.recent is None:
+        return ahead or 1.0
+    return norm(estate.x - estate.recent.X[-1]) or 1.0
+
+
+def _within(bend: float, low: float, high: float) -> float:
+    """Return the curvature, clipped to what it can be; the midpoint if it is not a number."""
+    return float(np.clip(bend, low, high)) if np.isfinite(bend) else (low + high) / 2
+
+
+def _doubts(estate: Estate) -> str:
+    few = estate.recent is None or len(estate.recent) < 5
+    return "too few rounds to predict the optimum" if few else "the prediction is not steady"
