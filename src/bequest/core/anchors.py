@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # once enough to bridle nonlinear losses, once hardly at all, for quadratics.
 _DAMPING = (1e-12, 1e-20)
 # A prediction needs this many pairs: fewer differences span nothing.
-_LEAST_PAIRS = 5
+LEAST_PAIRS = 5
 # It is left alone if its predecessors, without the latest one and two pairs, are this close to it
 # relative to the step it takes.
 _STEADY = 0.3
@@ -96,7 +96,7 @@ def predictions(chapter: Chapter, correct: Correction) -> list[Prediction]:
 
     Beyond the paper.
     """
-    if len(chapter) < _LEAST_PAIRS:
+    if len(chapter) < LEAST_PAIRS or not chapter.drifts:
         return []
     found = []
     for damping in _DAMPING:

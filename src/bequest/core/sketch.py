@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Curvature in the sketch below this share of the largest possible one is cancellation, not data.
 _RITZ = 1e-8
+# How far, relative to the largest curvature, products may be from what is possible.
+_IMPLAUSIBLE = 0.05
 # Directions that differ by less than this share of their length are the same.
 _INDEPENDENT = 1e-6
 
@@ -41,6 +43,20 @@ def orthonormal(directions: Iterable[Vector], *, rank: int) -> Matrix:
         if length > _INDEPENDENT:
             found.append(rest / length)
     return np.array(found).T if found else np.empty((size, 0))
+
+
+def is_plausible(product: Matrix, Q: Matrix, *, low: float, high: float) -> bool:
+    """Whether H Q can be products of one symmetric matrix with that spectrum, but for rounding.
+
+    Products that are differences of noisy gradients are not: they are out of range by far.
+    """
+    if not np.isfinite(product).all():
+        return False
+    core = Q.T @ product
+    slack = _IMPLAUSIBLE * high
+    values = np.linalg.eigvalsh((core + core.T) / 2)
+    within = bool(((values >= low - slack) & (values <= high + slack)).all())
+    return within and float(np.abs(core - core.T).max(initial=0.0)) <= slack
 
 
 def nystrom(product: Matrix, Q: Matrix, *, low: float, high: float) -> Matrix:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from bequest.core import sketch
+from bequest.core.anchors import LEAST_PAIRS
 from bequest.core.arrays import is_whole, norm
 from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Will
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from bequest.core.anchors import Prediction
     from bequest.core.arrays import Matrix, Vector
     from bequest.core.legacy import Legacy
-    from bequest.model.objectives.base import Objective
     from bequest.model.wills.base import Estate
 
 
@@ -38,7 +38,8 @@ class Drift(Will):
             With 0 the curvature is isotropic, and that along the drift.
         hessian: ``"products"`` uses rank Hessian-vector products (finite differences of gradients
             where a loss has none); ``"secant"`` uses gradients alone, over the length of the
-            drift, for losses whose gradients are only accurate to a few digits.
+            drift, for losses whose gradients are only accurate to a few digits. Products that
+            no loss of this curvature can have are not believed; then gradients are used.
 
     Beyond the paper (its "second-order legacies"). Every curvature sent lies within the loss's
     own range [a, b], by construction (core.sketch).
@@ -70,10 +71,11 @@ class Drift(Will):
     def decide(self, estate: Estate) -> Bequest:
         """Return the legacy at the predicted optimum, or at the iterate."""
         believed = estate.foresee(by_gradients=self.hessian == "secant")
-        if not believed and self.rank == 0:
+        wanders = estate.recent is None or not estate.recent.drifts
+        if not believed and (wanders or not self.rank):
             legacy = estate.anchored_at(estate.x)
             why = f"{_doubts(estate)}, so anchored at the iterate with the midpoint curvature"
-            return Bequest("consensus", why, legacy, estate.x, rank=0)
+            return Bequest("consensus", why, legacy, estate.x, rank=self.rank)
         anchor = believed[0].point if believed else estate.x
         Q = _drift(estate, believed, self.rank)
         legacy = self._legacy(estate, anchor, Q)
@@ -90,18 +92,29 @@ class Drift(Will):
 
     def _legacy(self, estate: Estate, anchor: Vector, Q: Matrix) -> Legacy:
         loss, curvature = estate.objective, estate.objective.curvature
+        if not Q.shape[1]:
+            return estate.anchored_at(anchor)
         if not self.rank:
             s = anchor - estate.x
             bend = float(s @ (loss.gradient(anchor) - estate.gradient) / (s @ s))
             return estate.anchored_at(anchor, _within(bend, curvature.a, curvature.b))
-        if self.hessian == "secant":
-            product = _secants(loss, anchor, Q, length=_length(estate, anchor))
+        for how in ("products", "secant") if self.hessian == "products" else ("secant",):
+            product = self._products(estate, anchor, Q, how)
+            if sketch.is_plausible(product, Q, low=curvature.a, high=curvature.b):
+                factor = sketch.nystrom(product, Q, low=curvature.a, high=curvature.b)
+                return estate.anchored_at(anchor, curvature.a, factor)
+        return estate.anchored_at(anchor)
+
+    @staticmethod
+    def _products(estate: Estate, anchor: Vector, Q: Matrix, how: str) -> Matrix:
+        """Return H Q, by Hessian-vector products or by gradients over the length of the drift."""
+        loss = estate.objective
+        if how == "products":
+            columns = [loss.hvp(anchor, q) for q in Q.T]
         else:
-            product = np.array([loss.hvp(anchor, q) for q in Q.T]).reshape(Q.shape[::-1]).T
-        if not Q.shape[1] or not np.isfinite(product).all():
-            return estate.anchored_at(anchor)
-        factor = sketch.nystrom(product, Q, low=curvature.a, high=curvature.b)
-        return estate.anchored_at(anchor, curvature.a, factor)
+            here, length = loss.gradient(anchor), _length(estate, anchor)
+            columns = [(loss.gradient(anchor + length * q) - here) / length for q in Q.T]
+        return np.array(columns).reshape(Q.shape[::-1]).T
 
 
 @dataclass(frozen=True)
@@ -204,13 +217,6 @@ def _drift(estate: Estate, believed: list[Prediction], rank: int) -> Matrix:
     return Q if Q.size else np.empty((estate.x.size, 0))
 
 
-def _secants(loss: Objective, anchor: Vector, Q: Matrix, *, length: float) -> Matrix:
-    """Return H Q as differences of gradients over that length, both ways at once."""
-    here = loss.gradient(anchor)
-    columns = [(loss.gradient(anchor + length * q) - here) / length for q in Q.T]
-    return np.array(columns).reshape(Q.shape[::-1]).T
-
-
 def _length(estate: Estate, anchor: Vector) -> float:
     """Return how long the drift is: ahead to the anchor, or else back along the path."""
     ahead = norm(anchor - estate.x)
@@ -225,5 +231,6 @@ def _within(bend: float, low: float, high: float) -> float:
 
 
 def _doubts(estate: Estate) -> str:
-    few = estate.recent is None or len(estate.recent) < 5
-    return "too few rounds to predict the optimum" if few else "the prediction is not steady"
+    if estate.recent is None or len(estate.recent) < LEAST_PAIRS:
+        return "too few rounds to predict the optimum"
+    return "no steady prediction" if estate.recent.drifts else "the path leads nowhere"
