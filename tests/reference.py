@@ -48,9 +48,9 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Quad:
-    """The quadratic 1/2 eta |x|^2 + p.x + c, and the original nodes remembered in it."""
+    """The quadratic 1/2 x.Hx + p.x + c, and the original nodes remembered in it."""
 
-    eta: float
+    H: Vector
     p: Vector
     c: float
     members: frozenset[int]
@@ -131,7 +131,7 @@ class Legacy:
 
 def quad_gradient(quad: Quad, x: Vector) -> Vector:
     """The gradient of a quadratic at x."""
-    return quad.eta * x + quad.p
+    return quad.H @ x + quad.p
 
 
 def quad_sum(first: Quad | None, second: Quad | None) -> Quad | None:
@@ -141,7 +141,7 @@ def quad_sum(first: Quad | None, second: Quad | None) -> Quad | None:
     if second is None:
         return first
     return Quad(
-        eta=first.eta + second.eta,
+        H=first.H + second.H,
         p=first.p + second.p,
         c=first.c + second.c,
         members=first.members | second.members,
@@ -152,7 +152,7 @@ def quad_around(anchor: Vector, value: float, slope: Vector, eta: float, node: i
     """Write value + slope.(x - y) + eta/2 |x - y|^2 in canonical form (`eq:legacy`)."""
     p = slope - eta * anchor
     c = value - float(slope @ anchor) + 0.5 * eta * float(anchor @ anchor)
-    return Quad(eta=eta, p=p, c=c, members=frozenset({node}))
+    return Quad(H=eta * np.eye(anchor.size), p=p, c=c, members=frozenset({node}))
 
 
 # --- the graph --------------------------------------------------------------------------------
@@ -414,6 +414,8 @@ def decide(
 ) -> tuple[str, dict[str, float]]:
     """What the will says at the moment of leaving: the choice and the bounds behind it."""
     kind = will["kind"]
+    if kind == "given":
+        return will["choice"], {}
     if kind == "adaptive":
         return adaptive_choice(setting, state, node, t, will)
     fixed = {
@@ -431,7 +433,13 @@ def decide(
 def own_legacy(
     setting: Setting, state: State, node: int, t: int, will: Will, choice: str
 ) -> Legacy | None:
-    """The leaver's own legacy under the choice made, or None."""
+    """The leaver's own legacy under the choice made, or None.
+
+    A "given" will was decided elsewhere; what it says is taken as it is.
+    """
+    if will["kind"] == "given":
+        quad: Quad = will["quad"]
+        return Legacy(will["anchor"], quad)
     if choice == "consensus":
         return gradient_legacy(setting, node, state.x[node])
     if choice == "local":
@@ -452,15 +460,21 @@ def inherit(state: State, heir: int, bequest: Quad | None) -> None:
 
 
 def hand_off_exact(
-    setting: Setting, state: State, node: int, heir: int, legacy: Legacy | None
+    setting: Setting,
+    state: State,
+    node: int,
+    heir: int,
+    legacy: Legacy | None,
+    blur: Quad | None = None,
 ) -> set[int]:
     """Bequest plus surplus; keeps sum z = sum grad h for every anchor (`prop:invariant`).
 
-    Returns the members of inherited quadratics that were thrown away: none here.
+    `blur` is what compressing the message changed. Returns the members of inherited quadratics
+    that were thrown away: none here.
     """
     surplus = state.z[node] - working_gradient(setting, state, node, state.x[node])
     own = None if legacy is None else legacy.quad
-    bequest = quad_sum(own, state.inherited.get(node))
+    bequest = quad_sum(quad_sum(own, state.inherited.get(node)), blur)
     state.z[heir] = state.z[heir] + surplus
     if bequest is not None:
         state.z[heir] = state.z[heir] + quad_gradient(bequest, state.x[heir])
@@ -481,8 +495,8 @@ def hand_off_printed(
         surplus = state.z[node] - working_gradient(setting, state, node, state.x[node])
         state.z[heir] = state.z[heir] + surplus
         return set() if led is None else set(led.members)
-    eta = legacy.quad.eta + (0.0 if led is None else led.eta)
-    shift = eta * (state.x[heir] - legacy.anchor)
+    H = legacy.quad.H if led is None else legacy.quad.H + led.H
+    shift = H @ (state.x[heir] - legacy.anchor)
     state.z[heir] = state.z[heir] + state.z[node] + shift
     inherit(state, heir, quad_sum(legacy.quad, led))
     return set()
@@ -529,7 +543,10 @@ def leave(
             lost |= state.inherited[node].members
     else:
         legacy = own_legacy(setting, state, node, t, will, choice)
-        lost |= hand_off(setting, state, node, heir, legacy, will.get("handoff", "exact"))
+        if will["kind"] == "given":
+            lost |= hand_off_exact(setting, state, node, heir, legacy, will["blur"])
+        else:
+            lost |= hand_off(setting, state, node, heir, legacy, will.get("handoff", "exact"))
     edges_added = remove_and_heal(state.neighbours, node, heir)
     forget_node(state, node)
     if choice == "classic":

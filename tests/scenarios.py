@@ -22,6 +22,8 @@ WILLS = {
     "adaptive certified": bq.wills.Adaptive(rule="certified"),
     "adaptive sensitivity": bq.wills.Adaptive(rule="certified", drop="sensitivity"),
 }
+# Wills whose decisions the reference takes as given.
+BEYOND = (bq.wills.Drift, bq.wills.FullHessian, bq.wills.Budget)
 EXACT = [name for name in WILLS if "printed" not in name]
 
 
