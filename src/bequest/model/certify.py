@@ -164,6 +164,12 @@ def _tight(facts: _Facts) -> Bound:
         zeta = facts.pulls[record.node]
         if record.node in facts.run.lost:
             residuals.append(zeta)
+        elif record.choice == "average":
+            # Its gradient is that of several points: no theorem, but the residual is what it is.
+            assert record.legacy is not None  # noqa: S101 - averaged legacies are legacies
+            loss = facts.run.problem.objective(record.node)
+            difference = record.legacy.gradient(facts.optimum) - loss.gradient(facts.optimum)
+            residuals.append(norm(difference))
         elif record.choice == "point":
             assert record.legacy is not None  # noqa: S101 - point-only legacies are legacies
             residuals.append(record.legacy.eta * facts.distance(record) + zeta)

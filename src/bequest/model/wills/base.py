@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from bequest.core.history import Chapter
     from bequest.model.objectives.base import Objective
 
-Choice: TypeAlias = Literal["classic", "none", "consensus", "local", "point", "drift", "full"]
+Choice: TypeAlias = Literal[
+    "classic", "none", "consensus", "local", "point", "drift", "average", "full"
+]
 Handoff: TypeAlias = Literal["exact", "printed"]
 
 

@@ -15,13 +15,13 @@ import numpy as np
 from bequest.core import sketch
 from bequest.core.anchors import LEAST_PAIRS
 from bequest.core.arrays import is_whole, norm
+from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Will
 
 if TYPE_CHECKING:
     from bequest.core.anchors import Prediction
     from bequest.core.arrays import Matrix, Vector
-    from bequest.core.legacy import Legacy
     from bequest.model.wills.base import Estate
 
 
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 class Drift(Will):
     """Anchor at the predicted optimum, with the curvature that the loss has along the drift.
 
-    Where the own path does not predict the optimum reliably (too short, too noisy, too erratic)
-    the anchor is the iterate, as in Consensus. Everything sent is of constant size: what a leaver
-    had inherited is compressed together with its own loss.
+    Where the own path does not predict the optimum reliably (too short, or bent too much) the
+    anchor is the iterate, as in Consensus; where it wanders about, as it does under stochastic
+    gradients, the anchor is the middle of where it wanders. Everything sent is of constant size:
+    what a leaver had inherited is compressed together with its own loss.
 
     Args:
         rank: how many directions get their own curvature; the farewell has 2 + rank vectors.
@@ -71,24 +72,35 @@ class Drift(Will):
     def decide(self, estate: Estate) -> Bequest:
         """Return the legacy at the predicted optimum, or at the iterate."""
         believed = estate.foresee(by_gradients=self.hessian == "secant")
-        wanders = estate.recent is None or not estate.recent.drifts
-        if not believed and (wanders or not self.rank):
-            legacy = estate.anchored_at(estate.x)
-            why = f"{_doubts(estate)}, so anchored at the iterate with the midpoint curvature"
-            return Bequest("consensus", why, legacy, estate.x, rank=self.rank)
+        if not believed and (fallback := self._fall_back(estate)) is not None:
+            return fallback
         anchor = believed[0].point if believed else estate.x
         Q = _drift(estate, believed, self.rank)
         legacy = self._legacy(estate, anchor, Q)
         where = (
             f"anchored {norm(anchor - estate.x):.3g} ahead of the iterate"
             if believed
-            else f"{_doubts(estate)}, so anchored at the iterate"
+            else "no steady prediction, so anchored at the iterate"
         )
         curved = f"curvature {legacy.eta:.3g}" + (
             f" and {legacy.rank} directions" * bool(self.rank)
         )
         along = Q if Q.shape[1] else None
         return Bequest("drift", f"{where}, {curved}", legacy, anchor, rank=self.rank, along=along)
+
+    def _fall_back(self, estate: Estate) -> Bequest | None:
+        """Return what is left without a prediction; None where a sketch along the path still is."""
+        path = estate.recent
+        if path is not None and path.drifts and self.rank:
+            return None
+        long_enough = path is not None and len(path) >= LEAST_PAIRS
+        if path is not None and long_enough and not path.drifts:
+            legacy, anchor = _averaged(estate, path.X)
+            why = f"the path leads nowhere, so averaged over {len(path)} of its points"
+            return Bequest("average", why, legacy, anchor, rank=self.rank)
+        why = "no steady prediction" if long_enough else "too few rounds to predict the optimum"
+        why += ", so anchored at the iterate with the midpoint curvature"
+        return Bequest("consensus", why, estate.anchored_at(estate.x), estate.x, rank=self.rank)
 
     def _legacy(self, estate: Estate, anchor: Vector, Q: Matrix) -> Legacy:
         loss, curvature = estate.objective, estate.objective.curvature
@@ -230,7 +242,18 @@ def _within(bend: float, low: float, high: float) -> float:
     return float(np.clip(bend, low, high)) if np.isfinite(bend) else (low + high) / 2
 
 
-def _doubts(estate: Estate) -> str:
-    if estate.recent is None or len(estate.recent) < LEAST_PAIRS:
-        return "too few rounds to predict the optimum"
-    return "no steady prediction" if estate.recent.drifts else "the path leads nowhere"
+def _averaged(estate: Estate, X: Matrix) -> tuple[Legacy, Vector]:
+    """Return the legacy at the mean of these points with the mean of the gradients there.
+
+    What a path that wanders about has in common is the optimum it wanders around. Both noises are
+    averaged out: that of the iterate, and that of the gradients, where they are stochastic.
+    """
+    anchor = X.mean(axis=0)
+    legacy = Legacy.anchored(
+        estate.node,
+        anchor=anchor,
+        value=estate.objective.value(anchor),
+        gradient=np.mean([estate.objective.gradient(x) for x in X], axis=0),
+        eta=estate.objective.curvature.midpoint,
+    )
+    return legacy, anchor

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from bequest.model.wills.base import Choice, Estate
 
 
+# A loss whose gradient changes as its Hessian says, to this relative accuracy, is a quadratic.
+_QUADRATIC = 1e-3
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
     """One guess: the optimum is here, and everybody is curved like this on average.
@@ -38,10 +42,10 @@ def displacements(estate: Estate, branches: Mapping[Choice, Legacy | None]) -> d
     """Return how far each branch is expected to move the optimum; None is no legacy.
 
     The views: the best prediction of the node's path and its two predecessors, as if everybody
-    were curved like the node itself; and where a Newton step from the iterate leads, once with
-    the node's own Hessian for everybody's and once with the mean curvature that its tracker shows
-    along the path. Predictions are the better guess late in a run, Newton steps early; on
-    quadratics the own Hessian is the better guess, on logistic losses the tracker's.
+    were curved like the node itself; and where a Newton step from the iterate leads, likewise.
+    Predictions are the better guess late in a run, Newton steps early. Where the node's own loss
+    is no quadratic along its path, a Hessian is a poor guess at another place, and the Newton
+    step is also taken with one number for everybody's curvature: what the tracker shows.
     """
     affordable = estate.objective.has_hessian and estate.objective.dim <= DENSE_DIM
     own = estate.objective.hessian(estate.x) if affordable else None
@@ -58,7 +62,7 @@ def _views(estate: Estate, own: Matrix | None) -> list[_View]:
     mean: Matrix | float = slope if own is None else own
     newton = estate.z / slope if own is None else np.linalg.solve(own, estate.z)
     views = [_View(estate.x - newton, mean)]
-    if own is not None:
+    if own is not None and not _is_quadratic(estate, own):
         views.append(_View(estate.x - newton, slope))
     if estate.recent is not None:
         found = foresee(estate.objective, estate.recent, estate.setting.step)
@@ -66,6 +70,15 @@ def _views(estate: Estate, own: Matrix | None) -> list[_View]:
         if best is not None:
             views += [_View(point, mean) for point in (best.point, *best.earlier)]
     return views
+
+
+def _is_quadratic(estate: Estate, own: Matrix) -> bool:
+    """Whether the own Hessian explains how the own gradient changed along the path."""
+    if estate.recent is None or len(estate.recent) < 2:
+        return False
+    back = estate.recent.X[-1] - estate.x
+    change = estate.objective.gradient(estate.recent.X[-1]) - estate.gradient
+    return norm(change - own @ back) <= _QUADRATIC * norm(change)
 
 
 def _mean_curvature(estate: Estate) -> float:
