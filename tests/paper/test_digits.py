@@ -6,9 +6,27 @@ from threadpoolctl import threadpool_limits
 
 from bequest.experiments import digits
 
+CLASSIC, PAPER, DRIFT, SKETCH = digits.WILLS
+# What a will that remembers may cost: half a point of accuracy, and this much of a leaver's digit.
+ACCURACY, RECALL = 0.005, 0.05
+
+
+def shortfall(outcome, ending):
+    """How far the point they are heading for falls short of the model of all the data.
+
+    In accuracy, and in the recall of the leaver's digit for which that is worst.
+    """
+    nobody, found = outcome.nobody_left, outcome.exam.score(ending.run.limit)
+    recalls = [nobody.recall[str(digit)] - found.recall[str(digit)] for digit in digits.LEAVERS]
+    return nobody.accuracy - found.accuracy, max(recalls)
+
 
 def accuracy(outcome, will):
-    return {e.schedule: e.score.accuracy for e in outcome.endings if e.will == will}
+    return {
+        ending.schedule: outcome.exam.score(ending.run.limit).accuracy
+        for ending in outcome.endings
+        if ending.will == will
+    }
 
 
 def test_the_setting_is_the_one_described():
@@ -26,36 +44,77 @@ def test_the_setting_is_the_one_described():
     assert np.bincount(exam.y).min() >= 52
 
 
-def test_the_demo_in_its_bands():
+def test_the_demo_in_its_bands(monkeypatch):
     """One test, so that the study is carried out once however the tests are spread."""
+    monkeypatch.setattr(digits, "ROUNDS", 901)  # where they are heading is settled by then
     with threadpool_limits(1):  # as the command does
         outcome = digits.study(seed=4)
     assert 0.94 <= outcome.nobody_left.accuracy <= 0.965
     for ending in outcome.endings:
-        # The survivors are where more rounds would leave them, as far as any image can tell.
-        distance = np.linalg.norm(ending.run.x - ending.run.limit, axis=1).max()
-        assert ending.unsettled == 0
-        leavers = [ending.score.recall[str(digit)] for digit in digits.LEAVERS]
-        if ending.will == "classic":  # never recognises the leavers' digits again
-            assert distance < 0.02
-            assert 0.60 <= ending.score.accuracy <= 0.72
+        score = outcome.exam.score(ending.run.limit)
+        leavers = [score.recall[str(digit)] for digit in digits.LEAVERS]
+        choices = [record.choice for record in ending.run.departures]
+        vectors = {record.vectors for record in ending.run.departures}
+        if ending.will == CLASSIC:  # never recognises the leavers' digits again
+            assert 0.60 <= score.accuracy <= 0.72
             assert leavers == [0, 0, 0]
-        else:  # the paper's legacy does
-            assert distance < 1e-9
-            assert ending.score.accuracy >= 0.88
+            continue
+        assert ending.run.lost == ()
+        if ending.will == PAPER:  # the paper's legacy does
+            assert score.accuracy >= 0.88
             assert min(leavers) > 0.5
-            assert [record.choice for record in ending.run.departures] == ["consensus"] * 3
-            assert ending.run.lost == ()
-    remembered = accuracy(outcome, "adaptive (Legacy-GT)")
+            assert (choices, vectors) == (["consensus"] * 3, {2})
+            continue
+        lost, unrecalled = shortfall(outcome, ending)  # and these as if nobody had left
+        assert lost <= ACCURACY
+        assert unrecalled <= RECALL
+        assert (choices, vectors) == (["drift"] * 3, {2 if ending.will == DRIFT else 6})
+        certificate = ending.run.certificate  # promises what it can, and no more
+        assert certificate["tight"].holds
+        assert not certificate["thm:main"].applies
+    remembered = accuracy(outcome, PAPER)
     assert remembered["late"] > remembered["early"]
 
 
 @pytest.mark.slow
-def test_the_medians_over_twenty_splits_and_networks(monkeypatch):
-    monkeypatch.setattr(digits, "ROUNDS", 1500)
+def test_the_demo_is_settled():
+    """The survivors are where more rounds would leave them, as far as any image can tell."""
+    with threadpool_limits(1):
+        outcome = digits.study(seed=4)
+    for ending in outcome.endings:
+        distance = np.linalg.norm(ending.run.x - ending.run.limit, axis=1).max()
+        assert ending.unsettled == 0
+        assert distance < (1e-9 if ending.will == PAPER else 0.05)
+
+
+@pytest.mark.slow
+def test_twenty_splits_and_networks(monkeypatch):
+    monkeypatch.setattr(digits, "ROUNDS", 901)
     with threadpool_limits(1):
         outcomes = [digits.study(seed) for seed in range(20)]
     assert 0.94 <= np.median([o.nobody_left.accuracy for o in outcomes]) <= 0.965
     for schedule in digits.SCHEDULES:
-        for will, low, high in (("classic", 0.66, 0.70), ("adaptive (Legacy-GT)", 0.88, 0.94)):
+        for will, low, high in ((CLASSIC, 0.66, 0.70), (PAPER, 0.88, 0.94)):
             assert low <= np.median([accuracy(o, will)[schedule] for o in outcomes]) <= high
+    for outcome in outcomes:
+        for ending in outcome.endings:
+            if ending.will == SKETCH or (ending.will, ending.schedule) == (DRIFT, "late"):
+                lost, unrecalled = shortfall(outcome, ending)
+                assert lost <= ACCURACY
+                assert unrecalled <= RECALL
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(
+    raises=AssertionError,
+    reason="two vectors after 50 rounds: 11 of 20 seeds lose 3 to 7 of 539 images",
+)
+def test_two_vectors_suffice_even_early(monkeypatch):
+    monkeypatch.setattr(digits, "ROUNDS", 151)
+    monkeypatch.setattr(digits, "WILLS", {DRIFT: digits.WILLS[DRIFT]})
+    monkeypatch.setattr(digits, "SCHEDULES", {"early": digits.SCHEDULES["early"]})
+    with threadpool_limits(1):
+        outcomes = [digits.study(seed) for seed in range(20)]
+    found = [shortfall(outcome, outcome.endings[0]) for outcome in outcomes]
+    assert max(lost for lost, _ in found) <= ACCURACY
+    assert max(unrecalled for _, unrecalled in found) <= RECALL

@@ -1,4 +1,4 @@
-"""Small made-up results of all ten studies, with numbers that can be checked by hand."""
+"""Small made-up results of all eleven studies, with numbers that can be checked by hand."""
 
 import numpy as np
 import pytest
@@ -193,6 +193,47 @@ def crossover():
             yield Result("crossover", f"setup-{setup}_seed-{seed}", params, arrays, facts)
 
 
+# will -> what it ends at, relative to GT-C, and the vectors it sends
+WILLS = {
+    "classic": (10.0, 0),
+    "forgetful": (10.0, 1),
+    "GT-C": (1.0, 2),
+    "GT-M": (3.0, 2),
+    "Legacy-GT": (1.0, 2),
+    "observed": (1e-2, 2),
+    "Drift(0)": (1e-4, 2),
+    "Drift(1)": (5e-5, 3),
+    "Drift(2)": (2e-5, 4),
+    "Drift(4)": (1e-5, 6),
+    "Drift(8)": (1e-6, 7.5),
+    "Drift(4), secant": (2e-5, 6),
+    "FullHessian": (1e-15, 7.5),
+}
+
+
+def beyond():
+    drawn = ("sec51", "stress", "tilt30", "tilt100", "tilt100-late", "d100", "d100-shared")
+    cases = [(name, seed) for name in drawn for seed in range(SEEDS)]
+    for setup, seed in [*cases, ("breast-cancer", None), ("digits", None)]:
+        methods = {
+            name: {
+                "status": "unfinished",
+                # the gains are those of WILLS, and twice and half of them
+                "bias": 0.5 * error * ((1.0, 2.0, 0.5)[seed or 0] if error < 1 else 1.0),
+                "vectors": vectors,
+                "bytes": int(80 * vectors),
+                "illegal": 0,
+                "choices": ["none" if vectors < 2 else "drift"] * 4,
+            }
+            for name, (error, vectors) in WILLS.items()
+        }
+        edges = {"bias": 0.1, "prox solves": 1234, "vectors per edge and round": 1}
+        facts = {"methods": methods, "ADMM": edges, "departures": DEPARTURES}
+        params = {"setup": setup} if seed is None else {"setup": setup, "seed": seed}
+        name = setup if seed is None else f"setup-{setup}_seed-{seed:02d}"
+        yield Result("beyond", name, params, {}, {**facts, "nodes": 20, "dim": 10})
+
+
 STUDIES = {
     "trajectories": trajectories,
     "stress": stress,
@@ -204,6 +245,7 @@ STUDIES = {
     "lower-bound": lower_bound,
     "convex": convex,
     "crossover": crossover,
+    "beyond": beyond,
 }
 
 

@@ -22,6 +22,7 @@ ORDER = [
     "lower-bound",
     "convex",
     "crossover",
+    "beyond",
 ]
 VOID = {"meta", "br", "img", "hr", "link", "input"}
 
@@ -147,6 +148,7 @@ def test_every_study_has_its_section_in_order(everything):
         "lower-bound": ["thm:lower", "(L−μ)ε/((n−1)μ+L)"],
         "convex": ["thm:cvx", "linearly", "quadratic"],
         "crossover": ["Sec. Conclusion", "crossover"],
+        "beyond": ["Sec. Conclusion", "a Hessian sketch", "future work"],
     }.items(),
 )
 def test_the_papers_claims_are_quoted(everything, study, claims):
@@ -157,7 +159,7 @@ def test_the_papers_claims_are_quoted(everything, study, claims):
 
 def test_the_numbers_say_how_many_seeds_they_rest_on(everything):
     page = read(everything)
-    for study in ("trajectories", "stress", "compare", "curvature", "handoff", "convex"):
+    for study in ("trajectories", "stress", "compare", "curvature", "handoff", "convex", "beyond"):
         assert "3 seeds" in section(page, study), study
 
 
@@ -194,7 +196,8 @@ def test_a_study_that_is_missing_is_named_with_its_command(told, studies):
         assert absent is (study != "stress")
         assert f"bequest reproduce {study}</code>" in section(page, study)
     assert "9 have not been computed" in page
-    assert page.count("not computed</span>") == 2 * 9  # in the table at the top and below
+    # in the table at the top and below, where what goes beyond the paper is listed too
+    assert page.count("not computed</span>") == 2 * 10
 
 
 def test_no_results_at_all(tmp_path):
@@ -207,6 +210,14 @@ def test_part_of_a_study_is_told_as_far_as_it_goes(told, studies, study):
     part = section(told(studies[study][-1]), study)
     assert "<figure>" in part
     assert "1 seed" in part or study == "real"
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_part_of_what_goes_beyond_is_told_as_far_as_it_goes(told, studies, which):
+    part = section(told(studies["beyond"][which]), "beyond")
+    assert "8 of the 9 setups have not been computed" in part
+    assert ("1 seed per drawn setup" in part) is (which == 0)
+    assert ("one case per dataset" in part) is (which == -1)
 
 
 def test_the_numbers_of_a_table_are_right(everything):
@@ -286,6 +297,64 @@ def test_a_fallback_that_is_never_taken_is_reported(told, studies):
         for result in studies["crossover"]
     ]
     assert "never taken" in verdict_of(told(*results), "crossover")
+
+
+def changed(results, **facts):
+    """The results beyond the paper, Drift(4) being otherwise on the second seed of Sec. 5.1."""
+    found = []
+    for result in results:
+        methods = {name: dict(run) for name, run in result.facts["methods"].items()}
+        if result.case == "setup-sec51_seed-01":
+            methods["Drift(4)"] |= facts
+        found.append(replace(result, facts={**result.facts, "methods": methods}))
+    return found
+
+
+def test_targets_of_our_own_are_met_and_count_apart_from_the_papers_items(everything):
+    page = read(everything)
+    assert verdict_of(page, "beyond").startswith("met")
+    assert "Of its 10 items" in Outline(page).text
+    text = Outline(section(page, "beyond")).text
+    assert "1.0·10⁴ (worst seed 5000) and 1.0·10⁵ (worst seed 5.0·10⁴)" in text
+    assert "ends closer than GT-C on 9 of 9 setups" in text
+    assert "ADMM: 1234 prox solves" in text
+
+
+def test_the_numbers_beyond_the_paper_are_right(everything):
+    found = {(r["setting"], r["subject"], r["quantity"]): r for r in rows(everything, "beyond")}
+    assert len(found) == 9 * 14 * 3
+    row = found["Sec. 5.1, k = 4, t₁ = 50", "Drift(0)", "gain over GT-C"]
+    assert [float(row[k]) for k in ("median", "worst")] == pytest.approx([1e4, 5e3])
+    assert row["seeds"] == "3"
+    row = found["Sec. 5.1, k = 4, t₁ = 50", "Drift(0)", "limit error"]
+    assert [float(row[k]) for k in ("median", "worst")] == pytest.approx([5e-5, 1e-4])
+    row = found["digits, odd or even, k = 3, t₁ = 1000", "ADMM, frozen edges", "gain over GT-C"]
+    assert float(row["median"]) == pytest.approx(5.0)
+    assert found["Sec. 5.1, k = 4, t₁ = 50", "Drift(8)", "vectors"]["median"] == "7.5"
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"bias": 6.0}, "1 of 24 runs end farther away than with forgetting"),
+        ({"status": "diverged"}, "1 of 39 runs diverged"),
+        ({"illegal": 2}, "2 of 132 legacies are curved as their losses cannot be"),
+    ],
+)
+def test_one_bad_seed_is_a_missed_target(told, studies, facts, said):
+    some = [result for result in studies["beyond"] if result.params["setup"] == "sec51"]
+    page = told(*changed(some, **facts))
+    assert verdict_of(page, "beyond").startswith("missed")
+    assert said in verdict_of(page, "beyond")
+    if "status" in facts:
+        assert "diverged (1 of 3)" in section(page, "beyond")
+
+
+def test_a_gain_that_is_too_small_is_a_missed_target(told, studies):
+    results = changed(studies["beyond"], bias=0.05)
+    page = told(*[r for r in results if r.case == "setup-sec51_seed-01"])
+    assert verdict_of(page, "beyond").startswith("missed")
+    assert "Drift(4) gains 10 over GT-C and not 120" in verdict_of(page, "beyond")
 
 
 def test_divergence_is_a_word(told, studies, tmp_path):

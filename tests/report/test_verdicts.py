@@ -7,9 +7,10 @@ import pytest
 
 from bequest.report import measures, palette
 from bequest.report.measures import Sample
-from bequest.report.verdicts import Check, Outcome, against, every, verdict
+from bequest.report.verdicts import Check, Outcome, against, every, target, verdict
 
 INSIDE, BETTER, DIFFERS = Outcome.IN_RANGE, Outcome.BETTER, Outcome.DIFFERS
+MET, MISSED = Outcome.MET, Outcome.MISSED
 
 
 @pytest.mark.parametrize(
@@ -38,12 +39,19 @@ def test_a_statement_has_to_hold_on_every_seed():
     assert every([True, False]) is DIFFERS
 
 
+def test_a_target_of_our_own_is_met_or_missed():
+    assert target(reached=True) is MET
+    assert target(reached=False) is MISSED
+
+
 @pytest.mark.parametrize(
     ("outcomes", "told"),
     [
         ([INSIDE, INSIDE], "in the paper's range: all 2 checks below"),
         ([INSIDE, BETTER], "better: reason 1"),
         ([DIFFERS, BETTER, DIFFERS], "differs, because reason 0; reason 2"),
+        ([MET, MET], "met: all 2 checks below"),
+        ([MET, MISSED, MISSED], "missed, because reason 1; reason 2"),
     ],
 )
 def test_the_verdict_is_that_of_the_worst_checks_with_their_reasons(outcomes, told):

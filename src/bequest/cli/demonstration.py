@@ -88,8 +88,8 @@ def _choices(ending: Ending) -> list[str]:
 def _unsettled(outcome: Outcome) -> list[str]:
     """Return which models would still change their mind about an image."""
     return [
-        f"not settled: {ending.will}, {ending.schedule}: {ending.unsettled} images would still be "
-        "classified otherwise after more rounds"
+        f"not settled: {ending.will}, {ending.schedule}: {ending.unsettled} images would change "
+        "with more rounds"
         for ending in outcome.endings
         if ending.unsettled
     ]
@@ -105,9 +105,8 @@ def _draw(outcome: Outcome, folder: Path) -> list[Path]:
         }
         for schedule, rounds in digits.SCHEDULES.items()
     }
-    ending = outcome.endings[len(digits.WILLS) - 1]
     figure = recalls.recalls(
-        ending.run,
+        outcome.endings[-1].run,
         columns,
         title=_title(outcome),
         subtitle=f"Ten silos, one handwritten digit each; {_listed(digits.LEAVERS)} leave. Bars: "
@@ -117,11 +116,11 @@ def _draw(outcome: Outcome, folder: Path) -> list[Path]:
 
 
 def _title(outcome: Outcome) -> str:
-    """Return what the figure shows."""
-    forgotten, *others = (ending.score.accuracy for ending in outcome.under("late"))
+    """Return what the figure shows, where it shows most: if they leave early."""
+    forgotten, paper, drift, *_ = (ending.score.accuracy for ending in outcome.under("early"))
     return (
-        f"Three silos took their digits with them: {forgotten:.0%} right if they are forgotten, "
-        f"{max(others):.0%} if they are remembered"
+        f"Three silos leave early with their digits: {forgotten:.0%} right if they are forgotten, "
+        f"{paper:.0%} with the paper's legacy, {drift:.0%} with the drift's"
     )
 
 

@@ -140,6 +140,13 @@ class Legacy:
         return self.eta + float(values.min()), self.eta + float(values.max())
 
     @property
+    def stiffness(self) -> float:
+        """The largest curvature of any of its columns, whatever its sign."""
+        if not self.rank:
+            return 0.0
+        return float((np.abs(self.weights) * np.vecdot(self.factor.T, self.factor.T)).max())
+
+    @property
     def vectors(self) -> float:
         """How many vectors it costs to send: p, and the cheaper of F and the half of H."""
         return 0.0 if self.is_zero else 1 + min(self.rank, (self.dim + 1) / 2)
@@ -181,8 +188,7 @@ class Legacy:
         point = np.asarray(at, dtype=float)
         low, high = self.curvature
         if along is None:
-            values, basis = np.linalg.eigh(self.hessian())
-            along = basis[:, np.argsort(-values)]
+            along = self._unusual()
         Q = sketch.orthonormal(along.T, rank=max(rank, 1))
         if rank and Q.shape[1]:
             eta, factor = low, sketch.nystrom(self.product(Q), Q, low=low, high=high)
@@ -192,6 +198,12 @@ class Legacy:
         p = self.gradient(point) - renewed.gradient(point)
         c = self.value(point) - renewed.value(point) - float(p @ point)
         return Legacy(eta, p, c, self.lineage, factor)
+
+    def _unusual(self) -> Matrix:
+        """Return the eigenvectors beyond eta I, those of the largest curvature first."""
+        Q, R = np.linalg.qr(self.factor)
+        values, basis = np.linalg.eigh((R * self.weights) @ R.T)
+        return np.asarray(Q @ basis[:, np.argsort(-np.abs(values))])
 
     def _rayleigh(self, Q: Matrix) -> float:
         """Return the curvature along the first direction, or the middle one if there is none."""
@@ -221,7 +233,8 @@ def _merged(one: Legacy, other: Legacy) -> tuple[Matrix, Vector]:
         factor, weights = factor[:, weights != 0], weights[weights != 0]
     if weights.size > one.dim:  # more columns than a full matrix needs
         values, basis = np.linalg.eigh((factor * weights) @ factor.T)
-        bent = np.abs(values) > _ROUNDING * np.abs(values).max(initial=0.0)
+        scale = max(one.stiffness, other.stiffness)
+        bent = np.abs(values) > _ROUNDING * one.dim * scale
         factor = basis[:, bent] * np.sqrt(np.abs(values[bent]))
         weights = np.sign(values[bent])
     return factor, weights

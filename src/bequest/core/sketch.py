@@ -78,4 +78,7 @@ def nystrom(product: Matrix, Q: Matrix, *, low: float, high: float) -> Matrix:
     kept = values > _RITZ * high
     F = excess @ (basis[:, kept] / np.sqrt(values[kept]))
     U, s, Vt = np.linalg.svd(F, full_matrices=False)
-    return np.asarray((U * np.minimum(s, np.sqrt(max(high - low, 0.0)))) @ Vt)
+    s = np.minimum(s, np.sqrt(max(high - low, 0.0)))
+    if not s.all():  # no room for curvature: no column to send
+        U, s, Vt = U[:, s > 0], s[s > 0], np.eye(int((s > 0).sum()))
+    return np.asarray((U * s) @ Vt)

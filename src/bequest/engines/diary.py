@@ -88,7 +88,12 @@ class Diary:
         # pairs are kept and the prediction is only made for those who come to need it.
         loss = self._plan.problem.objective(node)
         for pages in reversed(self._earlier):
-            found = foresee_best(loss, pages.chapter(node), pages.step)
+            found = foresee_best(
+                loss,
+                pages.chapter(node),
+                pages.step,
+                by_gradients=self._plan.wills[node].by_gradients,
+            )
             if found is not None:
                 return found
         return None

@@ -225,7 +225,7 @@ class _Execution:
             lost |= set(inherited.lineage)
             inherited = Legacy.zero(plan.problem.dim)
         self.lost |= lost
-        whole = bequest.compose(inherited)
+        whole = bequest.compose(inherited, estate.x)
         vectors, size = self._hand_over(node, heir, t, whole, bequest, rows)
         return DepartureRecord(
             node=node,

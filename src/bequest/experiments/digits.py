@@ -22,7 +22,7 @@ from bequest.model.problem import Problem
 from bequest.solver import GradientTracking, calibrate, solve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from bequest.data import Score
     from bequest.model.run import Run
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 DIGITS = tuple(range(10))
 LEAVERS = (7, 3, 8)
 SCHEDULES = {"late": (300, 600, 900), "early": (50, 100, 150)}
-# One line per will to compare.
-WILLS: tuple[Will, ...] = (
-    wills.Classic(),
-    wills.Adaptive(rule="certified"),
-)
-BASELINE = wills.Classic.label
+# What they are called here -> the wills to compare, the one that forgets first.
+WILLS: Mapping[str, Will] = {
+    wills.Classic.label: wills.Classic(),
+    "paper (Legacy-GT)": wills.Adaptive(rule="certified"),
+    **{will.title: will for will in (wills.Drift(), wills.Drift(rank=4))},
+}
 CHORDS = 6
 L2 = 0.01
 TEST_FRACTION = 0.3
-ROUNDS = 5000
+ROUNDS = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ def study(seed: int, *, watch: Watch | None = None) -> Outcome:
     for schedule, rounds in SCHEDULES.items():
         leaving = [Departure(node, t) for node, t in zip(LEAVERS, rounds, strict=True)]
         pilot = None
-        for will in WILLS:
-            progress = watch(f"{will.title}, {schedule}", ROUNDS) if watch is not None else None
+        for name, will in WILLS.items():
+            progress = watch(f"{name}, {schedule}", ROUNDS) if watch is not None else None
             if will.needs_pilot and pilot is None:
                 pilot = calibrate(problem, graph, rounds=max(rounds), method=method)
             run = solve(
@@ -120,11 +120,11 @@ def study(seed: int, *, watch: Watch | None = None) -> Outcome:
                 pilot=pilot,
                 progress=progress,
             )
-            endings.append(_ending(schedule, will, run, exam))
+            endings.append(_ending(schedule, name, run, exam))
     return Outcome(exam, exam.score(problem.optimum()), tuple(endings))
 
 
-def _ending(schedule: str, will: Will, run: Run, exam: Exam) -> Ending:
+def _ending(schedule: str, will: str, run: Run, exam: Exam) -> Ending:
     model = run.raise_for_status().x.mean(axis=0)
     moved = exam.predict(model) != exam.predict(run.limit)
-    return Ending(schedule, will.title, run, exam.score(model), int(moved.sum()))
+    return Ending(schedule, will, run, exam.score(model), int(moved.sum()))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bequest.model.events import Departure
     from bequest.model.graph import Graph
     from bequest.model.problem import Problem
+    from bequest.model.problems import Basis
     from bequest.model.run import Run
     from bequest.model.wills import Will
 
@@ -82,6 +83,21 @@ def stress(kappa: float, seed: int) -> Setup:
         graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed),
         step=0.2 / kappa,
     )
+
+
+def tilted(kappa: float, seed: int) -> Setup:
+    """Return the stress problem with eigenbases and spectra that differ a little per node."""
+    problem = problems.quadratics(
+        n=NODES, dim=DIM, mu=1.0, L=float(kappa), seed=seed, basis="tilted"
+    )
+    graph = graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed)
+    return Setup(problem, graph, step=0.2 / problem.L)
+
+
+def many_unknowns(basis: Basis, seed: int) -> Setup:
+    """Return the stress problem, or its tilted kin, in a hundred dimensions."""
+    problem = problems.quadratics(n=NODES, dim=100, mu=1.0, L=100.0, seed=seed, basis=basis)
+    return Setup(problem, graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed), step=0.2 / 100)
 
 
 def follow(

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from bequest.core.history import Chapter
     from bequest.model.objectives.base import Objective
 
-# Up to this dimension a node can afford its whole Hessian when it leaves: at twice as many
-# samples as unknowns, it costs as much as a few rounds.
-DENSE_DIM = 256
+# A node can afford its whole Hessian, once, if it takes no more multiplications than this to form
+# and to factorise: tens of milliseconds.
+_AFFORDABLE = 1e9
+# Below this ratio of its ends a spectrum is singular to rounding, or might be.
+_SINGULAR = 1e-10
 
 
 def foresee(
@@ -27,19 +29,21 @@ def foresee(
     return anchors.predictions(chapter, correct)
 
 
-def foresee_best(objective: Objective, chapter: Chapter, step: float) -> Prediction | None:
+def foresee_best(
+    objective: Objective, chapter: Chapter, step: float, *, by_gradients: bool = False
+) -> Prediction | None:
     """Return the least doubtful prediction that can be believed, if there is one."""
     within = anchors.reach(chapter, objective.curvature.a)
-    believed = [
-        one for one in foresee(objective, chapter, step) if one.is_steady(chapter.X[0], within)
-    ]
+    found = foresee(objective, chapter, step, by_gradients=by_gradients)
+    believed = [one for one in found if one.is_steady(chapter.X[0], within)]
     return min(believed, key=lambda one: one.doubt, default=None)
 
 
 def _correction(objective: Objective, x: Vector, step: float, *, by_gradients: bool) -> Correction:
     """Return B: the inverse of the own Hessian where it is cheap and certain, else the step."""
-    cheap = objective.has_hessian and objective.dim <= DENSE_DIM and not by_gradients
-    if not cheap or objective.curvature.a == 0:
+    work = objective.hessian_work + float(objective.dim) ** 3 / 3
+    curvature = objective.curvature
+    if by_gradients or work > _AFFORDABLE or curvature.a <= _SINGULAR * curvature.b:
         return lambda v: np.asarray(step * v)
     hessian = objective.hessian(x)
     return lambda v: np.asarray(np.linalg.solve(hessian, v))

@@ -10,7 +10,7 @@ import numpy as np
 from bequest.core import minimise
 from bequest.core.arrays import frozen, norm
 from bequest.core.legacy import Legacy
-from bequest.errors import DimensionMismatch, InvalidObjective
+from bequest.errors import DimensionMismatch, InvalidObjective, OptimumUnknown
 from bequest.model.objectives.base import Objective, Stack
 
 if TYPE_CHECKING:
@@ -167,11 +167,17 @@ class Problem:
         Where minimisers form a set (regime (C)), the one closest to the origin for quadratics,
         and one close to it otherwise.
         """
+        if isinstance(self._optimum, OptimumUnknown):
+            raise OptimumUnknown(self._optimum.what, remedy=self._optimum.remedy)
         return self._optimum
 
     @cached_property
-    def _optimum(self) -> Vector:
-        return frozen(self.everybody.minimiser(Legacy.zero(self.dim)))
+    def _optimum(self) -> Vector | OptimumUnknown:
+        """x*, or why it is not known: looking for it in vain is as dear as finding it."""
+        try:
+            return frozen(self.everybody.minimiser(Legacy.zero(self.dim)))
+        except OptimumUnknown as error:
+            return error
 
     def quadratic_growth(self) -> float:
         """Return nu with F(x) - F* >= nu/2 dist(x, X*)^2, or 0 where none is known.

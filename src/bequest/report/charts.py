@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bequest.report.measures import Sample
 
 Scale = Literal["linear", "log"]
+Shape = Literal["o", "x", "D", "s", "^"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,45 @@ class Strips:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A sample over a size: its median, and a line to the worst of it.
+
+    Marks of one name are joined.
+    """
+
+    name: str
+    role: str
+    size: float
+    sample: Sample
+    shape: Shape = "o"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Marks in the order of their sizes, not to scale, over a logarithmic axis.
+
+    ``floor`` is where numbers are nothing but rounding; below it they are at the lower edge.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    marks: tuple[Mark, ...]
+    floor: float
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest number to be seen."""
+        seen = [
+            value
+            for mark in self.marks
+            for value in (mark.sample.median, mark.sample.worst)
+            if self.floor <= value < math.inf
+        ]
+        return (min(seen), max(seen)) if seen else (self.floor, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class Chart:
     """A figure: one or several panels, side by side where there is room.
 
@@ -153,6 +193,6 @@ class Chart:
     """
 
     title: str
-    panels: tuple[Panel | Strips | Bars, ...]
+    panels: tuple[Panel | Strips | Bars | Sizes, ...]
     key: str
     text: str

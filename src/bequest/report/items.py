@@ -1,8 +1,9 @@
-"""The items of the paper, in the order of the report."""
+"""The items of the paper, and what goes beyond it, in the order of the report."""
 
 from __future__ import annotations
 
 from bequest.report.sections import (
+    beyond,
     compare,
     convex,
     crossover,
@@ -26,4 +27,5 @@ ITEMS = (
     lower_bound.ITEM,
     convex.ITEM,
     crossover.ITEM,
+    beyond.ITEM,
 )

@@ -61,7 +61,7 @@ def _body(title: str, rows: Iterable[Sequence[str]], columns: int) -> str:
 
 def method(name: str, shown: str = "") -> str:
     """Return a method's name with a dot in its colour."""
-    role = palette.METHODS.get(name, "muted")
+    role = palette.WILLS.get(name, "muted")
     return f'<span class="method" style="--dot:var(--{role})">{escape(shown or name)}</span>'
 
 

@@ -18,6 +18,9 @@ LIGHT = {
     "gt-m": "#00795a",
     "gt-p": "#a8437f",
     "legacy": "#c04a00",
+    "drift": "#6b45b8",
+    "full": "#00727f",
+    "admm": "#7a6500",
     "good": "#1a6e43",
     "better": "#1f5fa8",
     "differs": "#944600",
@@ -34,6 +37,9 @@ DARK = {
     "gt-m": "#41cfa0",
     "gt-p": "#e88fc6",
     "legacy": "#ff9350",
+    "drift": "#b9a0f5",
+    "full": "#4fc8d6",
+    "admm": "#d3bd55",
     "good": "#6fd6a0",
     "better": "#86bdf7",
     "differs": "#ffb169",
@@ -44,6 +50,20 @@ METHODS = {
     "GT-M": "gt-m",
     "GT-P": "gt-p",
     "Legacy-GT": "legacy",
+}
+# beyond the paper: a colour per family
+WILLS = {
+    **METHODS,
+    "forgetful": "classic",
+    "observed": "legacy",
+    "Drift(0)": "drift",
+    "Drift(1)": "drift",
+    "Drift(2)": "drift",
+    "Drift(4)": "drift",
+    "Drift(8)": "drift",
+    "Drift(4), secant": "drift",
+    "FullHessian": "full",
+    "ADMM": "admm",
 }
 
 

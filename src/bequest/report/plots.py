@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bequest.report import palette, scales
-from bequest.report.charts import Bars, Panel, Strips
+from bequest.report.charts import Bars, Panel, Sizes, Strips
 from bequest.report.measures import number
 
 if TYPE_CHECKING:
@@ -28,13 +28,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from bequest.report.charts import Chart, Dot, Group, Level, Series, Span
+    from bequest.report.charts import Chart, Dot, Group, Level, Mark, Series, Span
 
 WIDE, NARROW = 960, 358
 _DASHES = {"solid": "solid", "dashed": (0, (5, 3)), "dotted": (0, (1, 2)), "none": "none"}
 # Heights of the parts of a picture, in pixels.
 _TITLE, _HEADER, _FOOTER, _LINE, _GAP = 40, 42, 44, 17, 34
 _DOT, _GROUP, _BETWEEN = 21, 21, 9
+# Side by side there are at most so many panels.
+_ABREAST = 3
+# Between the marks of one size and those of the next, in marks.
+_SLOT_GAP = 1.2
 
 
 def themed(chart: Chart, *, name: str) -> str:
@@ -159,24 +163,29 @@ def _draw(chart: Chart, width: int, *, alone: bool) -> Figure:
     from matplotlib.figure import Figure
 
     narrow = width == NARROW
-    columns = 1 if narrow else len(chart.panels)
+    columns = 1 if narrow else min(len(chart.panels), _ABREAST)
     rows = [chart.panels[i : i + columns] for i in range(0, len(chart.panels), columns)]
     heights = [max(_height(panel, columns, narrow=narrow) for panel in row) for row in rows]
     key = textwrap.wrap(chart.key, 150) if alone else []  # on the page, the caption says it
     top = _TITLE if alone else 0
     margin = 16 if alone else 0
-    total = 2 * margin + top + sum(heights) + _GAP * (len(rows) - 1) + _LINE * len(key) + 6
+    size = 11.5 if narrow else 12.5
+    names = _names(chart.panels, width, size)
+    legend = (_LINE + 3) * len(names) + 12 if names else 0
+    between = _GAP * (len(rows) - 1)
+    total = 2 * margin + top + legend + sum(heights) + between + _LINE * len(key) + 6
     ground = palette.LIGHT["page"] if alone else "none"
     wide = width + 2 * margin
     figure = Figure(figsize=(wide / 72, total / 72), dpi=72, facecolor=ground)
     FigureCanvasAgg(figure)
-    size = 11.5 if narrow else 12.5
     # a single panel in a file needs no title beside that of the file
     titled = not alone or len(chart.panels) > 1
     sheet = _Sheet(figure, wide, total, size, alone, titled)
     y = float(margin + top)
     if alone:
         sheet.write(margin, margin + 18, chart.title, fontsize=15, fontweight="bold")
+    _legend(sheet, names, margin, y)
+    y += legend
     for row, height in zip(rows, heights, strict=True):
         gap = _GAP
         share = (width - gap * (columns - 1)) / columns
@@ -189,6 +198,8 @@ def _draw(chart: Chart, width: int, *, alone: bool) -> Figure:
                     _strips(sheet, panel, left, y, share, height)
                 case Bars():
                     _bars(sheet, panel, left, y, share, height)
+                case Sizes():
+                    _sizes(sheet, panel, left, y, share, height)
         y += height + _GAP
     y += _LINE - _GAP + 2
     for line in key:
@@ -197,9 +208,11 @@ def _draw(chart: Chart, width: int, *, alone: bool) -> Figure:
     return figure
 
 
-def _height(panel: Panel | Strips | Bars, columns: int, *, narrow: bool) -> float:
+def _height(panel: Panel | Strips | Bars | Sizes, columns: int, *, narrow: bool) -> float:
     if isinstance(panel, Strips):
         return _HEADER + _FOOTER + sum(_rows_height(group) for group in panel.groups)
+    if isinstance(panel, Sizes):
+        return _HEADER + _FOOTER + 190
     if narrow:
         inner = 160 if isinstance(panel, Bars) else 230
     else:
@@ -211,7 +224,7 @@ def _rows_height(group: Group) -> float:
     return (_GROUP if group.title else 0) + _DOT * len(group.dots) + _BETWEEN
 
 
-def _header(sheet: _Sheet, panel: Panel | Strips | Bars, left: float, top: float) -> None:
+def _header(sheet: _Sheet, panel: Panel | Strips | Bars | Sizes, left: float, top: float) -> None:
     if sheet.titled:
         sheet.write(left, top + 14, panel.title, fontweight="bold")
     if not isinstance(panel, Strips):
@@ -513,3 +526,134 @@ def _bars(sheet: _Sheet, panel: Bars, left: float, top: float, width: float, hei
             color=palette.LIGHT["ink"],
             path_effects=sheet.halo(),
         )
+
+
+# Marks over sizes
+
+
+def _names(
+    panels: Sequence[Panel | Strips | Bars | Sizes], width: float, size: float
+) -> list[list[tuple[Mark, float]]]:
+    """Return one mark of every name with where it stands in the legend, line by line."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    marks = {
+        mark.name: mark for panel in panels if isinstance(panel, Sizes) for mark in panel.marks
+    }
+    blank = Figure(dpi=72)
+    FigureCanvasAgg(blank)
+    ruler = _Sheet(blank, width, width, size, alone=True, titled=True)
+    lines: list[list[tuple[Mark, float]]] = []
+    x = math.inf
+    for mark in marks.values():
+        room = 13 + ruler.span(mark.name) + 20
+        if x + room - 20 > width:
+            lines.append([])
+            x = 0.0
+        lines[-1].append((mark, x))
+        x += room
+    return lines
+
+
+def _legend(
+    sheet: _Sheet, lines: Sequence[Sequence[tuple[Mark, float]]], left: float, top: float
+) -> None:
+    if not lines:
+        return
+    axes = sheet.axes(left, top, 100, (_LINE + 3) * len(lines))
+    axes.set_axis_off()
+    axes.set_xlim(0, 100)
+    axes.set_ylim((_LINE + 3) * len(lines), 0)
+    for row, line in enumerate(lines):
+        y = (_LINE + 3) * (row + 0.5)
+        for mark, x in line:
+            _mark(axes, mark.shape, x + 4, y, palette.LIGHT[mark.role])
+            axes.text(
+                x + 13,
+                y,
+                mark.name,
+                color=palette.LIGHT[mark.role],
+                fontsize=sheet.size,
+                va="center_baseline",
+            )
+
+
+def _sizes(
+    sheet: _Sheet, panel: Sizes, left: float, top: float, width: float, height: float
+) -> None:
+    _header(sheet, panel, left, top)
+    low, high = panel.ends
+    pad = 10 ** (0.1 + 0.06 * math.log10(high / low))
+    low, high = low / pad, high * pad
+    ticks = scales.log_ticks(low, high, most=5)
+    names = scales.tick_names(ticks)
+    margin = max(sheet.span(name, size=sheet.size - 1) for name in names) + 9
+    axes = sheet.axes(left + margin, top + _HEADER, width - margin - 4, height - _HEADER - _FOOTER)
+    _dress(sheet, axes, x_label=panel.x_label, grid="y")
+    axes.spines["bottom"].set_visible(False)
+    axes.set_yscale("log")
+    axes.set_ylim(low, high)
+    axes.set_yticks(ticks, names)
+    places, slots, end = _places(panel.marks)
+    axes.set_xlim(-0.6, end + 0.6)
+    axes.set_xticks([(a + b) / 2 for a, b in slots.values()], [f"{size:g}" for size in slots])
+    axes.tick_params(axis="x", length=0)
+    axes.minorticks_off()
+    for first, last in slots.values():
+        axes.plot(
+            [first - 0.5, last + 0.5],
+            [0, 0],
+            transform=axes.get_xaxis_transform(),
+            color=palette.LIGHT["faint"],
+            linewidth=1.5,
+            clip_on=False,
+        )
+    seen = [min(max(mark.sample.median, low), high) for mark in panel.marks]
+    for name in dict.fromkeys(mark.name for mark in panel.marks):
+        mine = [index for index, mark in enumerate(panel.marks) if mark.name == name]
+        axes.plot(
+            [places[index] for index in mine],
+            [seen[index] for index in mine],
+            color=palette.LIGHT[panel.marks[mine[0]].role],
+            linewidth=1.2,
+            alpha=0.45,
+            zorder=2,
+        )
+    for mark, x, y in zip(panel.marks, places, seen, strict=True):
+        colour = palette.LIGHT[mark.role]
+        worst = min(max(mark.sample.worst, low), high)
+        axes.plot([x, x], [y, worst], color=colour, linewidth=1.4, zorder=3)
+        outside = "v" if mark.sample.median < panel.floor else "^"
+        shape = mark.shape if low < y < high else outside
+        _mark(axes, shape, x, y, colour)
+        if mark.sample.diverged:
+            _mark(axes, "^", x, high, colour)
+
+
+def _places(
+    marks: Sequence[Mark],
+) -> tuple[list[float], dict[float, tuple[float, float]], float]:
+    """Return where each mark stands, the first and last place of each size, and the very last."""
+    places, slots = [0.0] * len(marks), {}
+    x = 0.0
+    for size in sorted({mark.size for mark in marks}):
+        mine = [index for index, mark in enumerate(marks) if mark.size == size]
+        for step, index in enumerate(mine):
+            places[index] = x + step
+        slots[size] = (x, x + len(mine) - 1)
+        x += len(mine) + _SLOT_GAP
+    return places, slots, x - 1 - _SLOT_GAP
+
+
+def _mark(axes: Axes, shape: str, x: float, y: float, colour: str) -> None:
+    axes.plot(
+        [x],
+        [y],
+        color=colour,
+        marker=shape,
+        markersize={"o": 6.0, "s": 5.6, "D": 5.2}.get(shape, 6.4),
+        markeredgewidth=1.8 if shape == "x" else 0,
+        clip_on=False,
+        zorder=5,
+    )

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 # For the models: nobody left, classic, and the wills.
 _COLOURS = ("#808080", "#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")
+# For heirs and what they inherited, whatever the will.
+_HEIR, _HEIR_PALE = "#5B3A8C", "#e6def2"
 _RADIUS = 0.115
 # in inches: the figure's width, the heights of its head, of one row of bars and of its foot
-_WIDE, _HEAD, _ROW, _FOOT = 10.0, 1.0, 1.15, 0.4
+_WIDE, _HEAD, _ROW, _FOOT = 10.0, 1.0, 1.05, 0.4
 
 
 def recalls(
@@ -92,8 +94,8 @@ def _network(axes: Any, run: Run) -> None:  # noqa: ANN401
             Circle(
                 place,
                 _RADIUS,
-                facecolor="white" if gone else "#fbe3d3" if heir else "#eeeeee",
-                edgecolor="#c8c8c8" if gone else _COLOURS[2] if heir else "#777777",
+                facecolor="white" if gone else _HEIR_PALE if heir else "#eeeeee",
+                edgecolor="#c8c8c8" if gone else _HEIR if heir else "#777777",
                 linestyle=(0, (3, 2)) if gone else "solid",
                 linewidth=1.6 if heir else 1.1,
                 zorder=4,
@@ -112,7 +114,7 @@ def _network(axes: Any, run: Run) -> None:  # noqa: ANN401
         if heir:
             inherited = " ".join(f"+{one}" for one in _lineage(node, heirs))
             outward = (place[0] * 1.22, place[1] * 1.22)
-            axes.text(*outward, inherited, ha="center", va="center", fontsize=9, color=_COLOURS[2])
+            axes.text(*outward, inherited, ha="center", va="center", fontsize=9.5, color=_HEIR)
     for record in run.departures:
         if record.heir is not None:
             axes.add_patch(
@@ -124,12 +126,15 @@ def _network(axes: Any, run: Run) -> None:  # noqa: ANN401
                     shrinkA=17,
                     shrinkB=18,
                     linewidth=1.6,
-                    color=_COLOURS[2],
+                    color=_HEIR,
                     zorder=3,
                 )
             )
+    if heirs:
+        key = "dashed: has left   arrow: to its heir\n+: whom an heir remembers"
+        axes.text(0, -1.52, key, ha="center", va="center", fontsize=9, color="#555555")
     axes.set_xlim(-1.3, 1.3)
-    axes.set_ylim(-1.3, 1.3)
+    axes.set_ylim(-1.65, 1.3)
     axes.set_aspect("equal")
     axes.axis("off")
 

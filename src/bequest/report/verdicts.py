@@ -24,27 +24,30 @@ RULE = (
     "from the same distribution does with probability 19/21 for 20 seeds. It is <em>better</em> if "
     "every seed beats it, and <em>differs</em> otherwise. A statement is in the paper's range if "
     "it holds on every seed, and differs otherwise. A section's verdict is that of its checks: it "
-    "differs if one of them does, else it is better if one of them is."
+    "differs if one of them does, else it is better if one of them is. Where the paper has no "
+    "number to compare with, the targets are our own, and each is <em>met</em> or <em>missed</em>."
 )
 
 
 class Outcome(StrEnum):
-    """How what came out compares with the paper; a closed set."""
+    """How what came out compares with the paper, or with a target of our own; a closed set."""
 
     IN_RANGE = "in the paper's range"
     BETTER = "better"
     DIFFERS = "differs"
+    MET = "met"
+    MISSED = "missed"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing the paper says, beside what came out.
+    """One thing the paper says, or a target of our own, beside what came out.
 
     Attributes:
-        claim: what the paper says.
+        claim: what the paper says, or the target.
         here: what came out.
         outcome: how they compare.
-        because: why, where it is better or differs; completes "differs, because".
+        because: why, where it is better, differs or was missed; completes "differs, because".
     """
 
     claim: str
@@ -62,9 +65,9 @@ class Verdict:
 
     def __str__(self) -> str:
         match self.outcome:
-            case Outcome.IN_RANGE | Outcome.BETTER:
+            case Outcome.IN_RANGE | Outcome.BETTER | Outcome.MET:
                 return f"{self.outcome}: {self.reason}"
-            case Outcome.DIFFERS:
+            case Outcome.DIFFERS | Outcome.MISSED:
                 return f"{self.outcome}, because {self.reason}"
 
 
@@ -92,9 +95,14 @@ def every(held: Sequence[bool]) -> Outcome:
     return Outcome.IN_RANGE if all(held) else Outcome.DIFFERS
 
 
+def target(*, reached: bool) -> Outcome:
+    """Return the outcome of a target of our own."""
+    return Outcome.MET if reached else Outcome.MISSED
+
+
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the outcome of several together."""
-    for outcome in (Outcome.DIFFERS, Outcome.BETTER):
+    for outcome in (Outcome.DIFFERS, Outcome.MISSED, Outcome.BETTER, Outcome.MET):
         if outcome in outcomes:
             return outcome
     return Outcome.IN_RANGE
@@ -103,7 +111,7 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
 def verdict(checks: Sequence[Check]) -> Verdict:
     """Return what the checks come to, with the reasons of those that made it so."""
     outcome = worst([check.outcome for check in checks])
-    if outcome is Outcome.IN_RANGE:
+    if outcome in (Outcome.IN_RANGE, Outcome.MET):
         return Verdict(outcome, f"all {len(checks)} checks below")
     reasons = [check.because for check in checks if check.outcome is outcome and check.because]
     return Verdict(outcome, "; ".join(reasons))

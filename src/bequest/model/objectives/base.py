@@ -89,9 +89,9 @@ class Objective(ABC):
         """Losses of equal family can be stacked into one array operation."""
 
     @property
-    def has_hessian(self) -> bool:
-        """Whether ``hessian`` is a formula; otherwise it costs a product per unknown."""
-        return True
+    def hessian_work(self) -> float:
+        """About how many multiplications ``hessian`` takes; infinite where it is no formula."""
+        return float(self.dim) ** 2
 
     @abstractmethod
     def stack(self, members: Sequence[Any]) -> Stack:

@@ -90,9 +90,9 @@ class Function(Objective):
         return (Function, self._dim)
 
     @property
-    def has_hessian(self) -> bool:
+    def hessian_work(self) -> float:
         """Only products are known, given or by differences."""
-        return False
+        return float("inf")
 
     def stack(self, members: Sequence[Any]) -> FunctionStack:
         """Return these functions as one stack."""

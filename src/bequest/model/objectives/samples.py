@@ -55,6 +55,11 @@ class SampleLoss(Objective):
         return self._known_curvature
 
     @property
+    def hessian_work(self) -> float:
+        """One outer product per sample."""
+        return float(self.y.size) * float(self.dim) ** 2
+
+    @property
     def size_class(self) -> int:
         """Which power of two the sample count fits into: those of one class are padded together."""
         return (self.y.size - 1).bit_length()

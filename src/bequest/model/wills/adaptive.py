@@ -64,8 +64,9 @@ class Adaptive(Will):
                 raise InvalidWill(
                     f"Adaptive({name}={given!r}).", remedy=f"Use one of {', '.join(known)}."
                 )
-        odd = not self.branches or len(set(self.branches)) < len(self.branches)
-        if odd or not set(self.branches) <= set(BRANCHES):
+        named = self.branches if isinstance(self.branches, tuple | list) else ()
+        known_once = all(branch in BRANCHES and named.count(branch) == 1 for branch in named)
+        if not named or not known_once:
             raise InvalidWill(
                 f"Adaptive(branches={self.branches!r}).",
                 remedy=f"Use some of {', '.join(BRANCHES)}, each at most once.",
@@ -101,7 +102,8 @@ class Adaptive(Will):
         """Return the branch with the smallest bias, promised or predicted."""
         if estate.setting.mu == 0:
             why = "anchored at the iterate, as thm:cvx asks in the convex regime"
-            return anchored(estate, "consensus", why, self.handoff)
+            at_iterate = anchored(estate, "consensus", why, self.handoff)
+            return replace(at_iterate, rank=self.rank if self.rule == "observed" else None)
         if self.rule == "observed":
             return self._observe(estate)
         costs = self._oracle(estate) if self.rule == "oracle" else self._certified(estate)
@@ -126,6 +128,7 @@ class Adaptive(Will):
             why=f"smallest predicted displacement of {_listed(predicted)}{detail}",
             predicted=predicted,
             branches=legacies,
+            rank=self.rank,
         )
 
     def _bequest(self, estate: Estate, branch: Choice) -> Bequest:

@@ -89,12 +89,19 @@ class Estate:
         """Return the predictions of the optimum that can be believed, the least doubtful first."""
         if self.recent is None:
             return []
-        found = foresee(self.objective, self.recent, self.setting.step, by_gradients=by_gradients)
+        within = anchors.reach(self.recent, self.objective.curvature.a)
+        found = self.doubtful(by_gradients=by_gradients)
+        return [one for one in found if one.is_steady(self.x, within)]
+
+    def doubtful(self, *, by_gradients: bool = False) -> list[Prediction]:
+        """Return all predictions of the optimum, believed or not, the least doubtful first."""
+        if self.recent is None:
+            return []
+        step = self.setting.step
+        found = foresee(self.objective, self.recent, step, by_gradients=by_gradients)
         if self.carried is not None:
             found.append(self.carried)
-        within = anchors.reach(self.recent, self.objective.curvature.a)
-        believed = [one for one in found if one.is_steady(self.x, within)]
-        return sorted(believed, key=lambda one: one.doubt)
+        return sorted(found, key=lambda one: one.doubt)
 
     def anchored_at(
         self, anchor: Vector, eta: float | None = None, factor: Matrix | None = None
@@ -143,16 +150,17 @@ class Bequest:
     rank: int | None = None
     along: Matrix | None = None
 
-    def compose(self, inherited: Legacy) -> Legacy:
+    def compose(self, inherited: Legacy, x: Vector) -> Legacy:
         """Return all that is handed over: the own legacy and the inherited one, as one quadratic.
 
         Lossless, unless the will promised a message of constant size: then the sum is compressed
-        to the rank it promised, with its gradient at the anchor kept.
+        to the rank it promised, with its gradient at the anchor (or the iterate x) kept.
         """
         whole = inherited if self.legacy is None else self.legacy + inherited
-        if self.rank is None or whole.rank <= self.rank or self.anchor is None:
+        if self.rank is None or whole.rank <= self.rank:
             return whole
-        return whole.recompress(self.rank, at=self.anchor, along=self.along)
+        at = x if self.anchor is None else self.anchor
+        return whole.recompress(self.rank, at=at, along=self.along)
 
 
 class Will(ABC):
@@ -187,6 +195,11 @@ class Will(ABC):
     @property
     def needs_history(self) -> bool:
         """Whether it reads ``Estate.recent`` and ``Estate.carried``."""
+        return False
+
+    @property
+    def by_gradients(self) -> bool:
+        """Whether it may ask the loss for gradients only."""
         return False
 
     @abstractmethod

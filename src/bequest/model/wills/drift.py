@@ -69,11 +69,17 @@ class Drift(Will):
         """The drift is read off the node's own path."""
         return True
 
+    @property
+    def by_gradients(self) -> bool:
+        """The secant variant never asks for a Hessian."""
+        return self.hessian == "secant"
+
     def decide(self, estate: Estate) -> Bequest:
         """Return the legacy at the predicted optimum, or at the iterate."""
-        believed = estate.foresee(by_gradients=self.hessian == "secant")
-        if not believed and (fallback := self._fall_back(estate)) is not None:
-            return fallback
+        believed = estate.foresee(by_gradients=self.by_gradients)
+        path = estate.recent
+        if not believed and not (self.rank and path is not None and path.drifts):
+            return _without_prediction(estate, self.rank)
         anchor = believed[0].point if believed else estate.x
         Q = _drift(estate, believed, self.rank)
         legacy = self._legacy(estate, anchor, Q)
@@ -87,20 +93,6 @@ class Drift(Will):
         )
         along = Q if Q.shape[1] else None
         return Bequest("drift", f"{where}, {curved}", legacy, anchor, rank=self.rank, along=along)
-
-    def _fall_back(self, estate: Estate) -> Bequest | None:
-        """Return what is left without a prediction; None where a sketch along the path still is."""
-        path = estate.recent
-        if path is not None and path.drifts and self.rank:
-            return None
-        long_enough = path is not None and len(path) >= LEAST_PAIRS
-        if path is not None and long_enough and not path.drifts:
-            legacy, anchor = _averaged(estate, path.X)
-            why = f"the path leads nowhere, so averaged over {len(path)} of its points"
-            return Bequest("average", why, legacy, anchor, rank=self.rank)
-        why = "no steady prediction" if long_enough else "too few rounds to predict the optimum"
-        why += ", so anchored at the iterate with the midpoint curvature"
-        return Bequest("consensus", why, estate.anchored_at(estate.x), estate.x, rank=self.rank)
 
     def _legacy(self, estate: Estate, anchor: Vector, Q: Matrix) -> Legacy:
         loss, curvature = estate.objective, estate.objective.curvature
@@ -151,13 +143,11 @@ class FullHessian(Will):
         anchor = believed[0].point if believed else estate.x
         curvature = estate.objective.curvature
         hessian = estate.objective.hessian(anchor)
-        if not np.isfinite(hessian).all():
-            return Bequest(
-                "consensus",
-                "the Hessian is not finite, so anchored at the iterate with the midpoint curvature",
-                estate.anchored_at(estate.x),
-                estate.x,
-            )
+        everywhere = np.eye(anchor.size)
+        plausible = sketch.is_plausible(hessian, everywhere, low=curvature.a, high=curvature.b)
+        wanders = estate.recent is not None and not estate.recent.drifts
+        if not plausible or (wanders and not believed):
+            return _without_prediction(estate, rank=None)
         values, basis = np.linalg.eigh((hessian + hessian.T) / 2)
         above = np.clip(values, curvature.a, curvature.b) - curvature.a
         factor = basis[:, above > 0] * np.sqrt(above[above > 0])
@@ -184,7 +174,8 @@ class Budget(Will):
     label: ClassVar[str] = "budget"
 
     def __post_init__(self) -> None:
-        number = isinstance(self.vectors, int | float) and not isinstance(self.vectors, bool)
+        number = isinstance(self.vectors, int | float | np.number)
+        number = number and not isinstance(self.vectors, bool)
         if not (number and self.vectors >= 2 and np.isfinite(self.vectors)):
             raise InvalidWill(
                 f"Budget(vectors={self.vectors!r}).",
@@ -240,6 +231,19 @@ def _length(estate: Estate, anchor: Vector) -> float:
 def _within(bend: float, low: float, high: float) -> float:
     """Return the curvature, clipped to what it can be; the midpoint if it is not a number."""
     return float(np.clip(bend, low, high)) if np.isfinite(bend) else (low + high) / 2
+
+
+def _without_prediction(estate: Estate, rank: int | None) -> Bequest:
+    """Return an isotropic memory: in the middle of a path that wanders, else at the iterate."""
+    path = estate.recent
+    long_enough = path is not None and len(path) >= LEAST_PAIRS
+    if path is not None and long_enough and not path.drifts:
+        legacy, anchor = _averaged(estate, path.X)
+        why = f"the path leads nowhere, so averaged over {len(path)} of its points"
+        return Bequest("average", why, legacy, anchor, rank=rank)
+    why = "no steady prediction" if long_enough else "too few rounds to predict the optimum"
+    why += ", so anchored at the iterate with the midpoint curvature"
+    return Bequest("consensus", why, estate.anchored_at(estate.x), estate.x, rank=rank)
 
 
 def _averaged(estate: Estate, X: Matrix) -> tuple[Legacy, Vector]:

@@ -12,63 +12,65 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.core import minimise
 from bequest.core.arrays import norm
-from bequest.model.foresight import DENSE_DIM, foresee
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from bequest.core.arrays import Matrix, Vector
     from bequest.core.legacy import Legacy
     from bequest.model.wills.base import Choice, Estate
 
 
+# Up to this dimension the prediction solves with matrices, beyond with one number per view.
+_SMALL = 256
 # A loss whose gradient changes as its Hessian says, to this relative accuracy, is a quadratic.
 _QUADRATIC = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """One guess: the optimum is here, and everybody is curved like this on average.
+    """Some guesses: the optimum is at one of these points, and everybody is curved like this.
 
     ``mean`` is the mean Hessian, or one number for all directions.
     """
 
-    optimum: Vector
     mean: Matrix | float
+    optima: tuple[Vector, ...]
 
 
 def displacements(estate: Estate, branches: Mapping[Choice, Legacy | None]) -> dict[Choice, float]:
     """Return how far each branch is expected to move the optimum; None is no legacy.
 
-    The views: the best prediction of the node's path and its two predecessors, as if everybody
-    were curved like the node itself; and where a Newton step from the iterate leads, likewise.
-    Predictions are the better guess late in a run, Newton steps early. Where the node's own loss
-    is no quadratic along its path, a Hessian is a poor guess at another place, and the Newton
-    step is also taken with one number for everybody's curvature: what the tracker shows.
+    The views: the best prediction of the node's path and its two predecessors, and where a Newton
+    step from the iterate leads, all as if everybody were curved like the node itself. Predictions
+    are the better guess late in a run, Newton steps early. Where the node's own loss is no
+    quadratic along its path, a Hessian is a poor guess at another place: then the Newton step is
+    also judged with one number for everybody's curvature, the one that the tracker shows.
     """
-    affordable = estate.objective.has_hessian and estate.objective.dim <= DENSE_DIM
-    own = estate.objective.hessian(estate.x) if affordable else None
+    small = estate.objective.hessian_work < np.inf and estate.objective.dim <= _SMALL
+    own = estate.objective.hessian(estate.x) if small else None
     views = _views(estate, own)
     return {
-        choice: float(np.mean([_displacement(estate, own, legacy, view) for view in views]))
+        choice: float(
+            np.mean([move for view in views for move in _seen(estate, own, legacy, view)])
+        )
         for choice, legacy in branches.items()
     }
 
 
 def _views(estate: Estate, own: Matrix | None) -> list[_View]:
-    """Return the guesses; without an affordable Hessian, all with the tracker's curvature."""
+    """Return the guesses; without a small Hessian, all with the tracker's curvature."""
     slope = _mean_curvature(estate)
-    mean: Matrix | float = slope if own is None else own
-    newton = estate.z / slope if own is None else np.linalg.solve(own, estate.z)
-    views = [_View(estate.x - newton, mean)]
+    symmetric = None if own is None else (own + own.T) / 2
+    ahead = estate.z / slope if symmetric is None else minimise.pseudo_solve(symmetric, estate.z)
+    optima = [estate.x - ahead]
+    for best in (estate.foresee() or estate.doubtful())[:1]:
+        optima += [best.point, *best.earlier]
+    views = [_View(slope if own is None else own, tuple(optima))]
     if own is not None and not _is_quadratic(estate, own):
-        views.append(_View(estate.x - newton, slope))
-    if estate.recent is not None:
-        found = foresee(estate.objective, estate.recent, estate.setting.step)
-        best = min(found, key=lambda one: one.doubt, default=None)
-        if best is not None:
-            views += [_View(point, mean) for point in (best.point, *best.earlier)]
+        views.append(_View(slope, (estate.x - ahead,)))
     return views
 
 
@@ -92,18 +94,23 @@ def _mean_curvature(estate: Estate) -> float:
     return max(slope, curvature.a) if np.isfinite(slope) else curvature.midpoint
 
 
-def _displacement(estate: Estate, own: Matrix | None, legacy: Legacy | None, view: _View) -> float:
-    push = -estate.objective.gradient(view.optimum)
-    if legacy is not None:
-        push = push + legacy.gradient(view.optimum)
-    everybody = estate.remaining + 1
-    # Those who stay are strongly convex, whatever the view says.
-    least = estate.remaining * estate.setting.mu
+def _seen(
+    estate: Estate, own: Matrix | None, legacy: Legacy | None, view: _View
+) -> Iterator[float]:
+    """Yield how far a branch moves the optimum, for every guess of where that is."""
+    everybody, loss = estate.remaining + 1, estate.objective
     if own is None:
         bent = 0.0 if legacy is None else sum(legacy.curvature) / 2
-        rest = everybody * float(view.mean) - estate.objective.curvature.midpoint + bent
-        return norm(push) / max(rest, least)
-    mean = view.mean * np.eye(push.size) if isinstance(view.mean, float) else view.mean
-    matrix = everybody * mean - own + (0.0 if legacy is None else legacy.hessian())
-    values, basis = np.linalg.eigh((matrix + matrix.T) / 2)
-    return norm((basis.T @ push) / np.maximum(values, least))
+        rest = everybody * float(view.mean) + bent - loss.curvature.midpoint
+        values, basis = np.array([rest]), np.empty((0, 0))
+    else:
+        mean = view.mean * np.eye(own.shape[0]) if isinstance(view.mean, float) else view.mean
+        matrix = everybody * mean - own + (0.0 if legacy is None else legacy.hessian())
+        values, basis = np.linalg.eigh((matrix + matrix.T) / 2)
+    # Those who stay are strongly convex, whatever the view says.
+    values = np.maximum(values, estate.remaining * estate.setting.mu)
+    for optimum in view.optima:
+        push = -loss.gradient(optimum)
+        if legacy is not None:
+            push = push + legacy.gradient(optimum)
+        yield norm((push if own is None else basis.T @ push) / values)

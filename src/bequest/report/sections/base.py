@@ -67,7 +67,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of the paper.
+    """One item of the paper, or of what goes beyond it.
 
     Attributes:
         study: the name of the study that computes it.
@@ -76,6 +76,7 @@ class Item:
         brief: the paper's claim in one line, for the table at the top.
         claim: the claim in a paragraph or two.
         tell: turns results, of which there is at least one, into an account.
+        beyond: whether the paper has no such number, and the targets are our own.
     """
 
     study: str
@@ -84,6 +85,7 @@ class Item:
     brief: str
     claim: tuple[str, ...]
     tell: Callable[[Sequence[Result]], Account]
+    beyond: bool = False
 
 
 def grouped(results: Iterable[Result], *keys: str) -> dict[tuple[Any, ...], list[Result]]:
