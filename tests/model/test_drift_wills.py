@@ -286,7 +286,7 @@ def test_messages_of_constant_size_are_nearly_as_good_as_lossless_ones(graph, mo
     monkeypatch.setattr(
         Bequest,
         "compose",
-        lambda own, inherited: own.legacy + inherited if own.legacy else inherited,
+        lambda own, inherited, _: own.legacy + inherited if own.legacy else inherited,
     )
     lossless = [chain(will, seed, graph=graph) for seed in range(10)]
     if graph is bq.graphs.path:
