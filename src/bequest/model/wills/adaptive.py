@@ -128,7 +128,7 @@ class Adaptive(Will):
             why=f"smallest predicted displacement of {_listed(predicted)}{detail}",
             predicted=predicted,
             branches=legacies,
-            rank=self.rank,
+            rank=chosen.rank if choice == "drift" else self.rank,
         )
 
     def _bequest(self, estate: Estate, branch: Choice) -> Bequest:

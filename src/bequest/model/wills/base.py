@@ -157,7 +157,7 @@ class Bequest:
         to the rank it promised, with its gradient at the anchor (or the iterate x) kept.
         """
         whole = inherited if self.legacy is None else self.legacy + inherited
-        if self.rank is None or whole.rank <= self.rank:
+        if self.rank is None or whole.vectors <= 1 + self.rank:
             return whole
         at = x if self.anchor is None else self.anchor
         return whole.recompress(self.rank, at=at, along=self.along)

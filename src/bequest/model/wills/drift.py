@@ -36,7 +36,8 @@ class Drift(Will):
 
     Args:
         rank: how many directions get their own curvature; the farewell has 2 + rank vectors.
-            With 0 the curvature is isotropic, and that along the drift.
+            With 0 the curvature is isotropic, and that along the drift. Where the whole Hessian
+            is no dearer, from (dim + 1)/2 on, it is sent instead.
         hessian: ``"products"`` uses rank Hessian-vector products (finite differences of gradients
             where a loss has none); ``"secant"`` uses gradients alone, over the length of the
             drift, for losses whose gradients are only accurate to a few digits. Products that
@@ -76,6 +77,8 @@ class Drift(Will):
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the legacy at the predicted optimum, or at the iterate."""
+        if not self.by_gradients and self.rank >= whole_hessian(estate.objective.dim):
+            return FullHessian().decide(estate)  # no dearer, and nothing is left out
         believed = estate.foresee(by_gradients=self.by_gradients)
         path = estate.recent
         if not believed and not (self.rank and path is not None and path.drifts):
@@ -194,14 +197,18 @@ class Budget(Will):
 
     def choose(self, dim: int) -> Drift | FullHessian:
         """Return the will that fits in that dimension."""
-        whole = (dim + 1) / 2
-        if self.vectors >= 2 + whole:
+        if self.vectors >= 2 + whole_hessian(dim):
             return FullHessian()
         return Drift(rank=min(int(self.vectors - 2), dim))
 
     def decide(self, estate: Estate) -> Bequest:
         """Return what the chosen will decides."""
         return self.choose(estate.objective.dim).decide(estate)
+
+
+def whole_hessian(dim: int) -> float:
+    """Return how many vectors a symmetric matrix fills."""
+    return (dim + 1) / 2
 
 
 def _drift(estate: Estate, believed: list[Prediction], rank: int) -> Matrix:
