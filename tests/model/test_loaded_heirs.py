@@ -48,7 +48,7 @@ def test_a_chosen_step_is_lowered_for_an_heir_that_has_become_too_stiff(name):
 def test_a_step_that_nobody_lowers_breaks_down_under_the_same_load():
     step = 0.03
     alone = bq.solve(
-        loaded(WILLS["consensus"], rounds=110).problem,
+        loaded(WILLS["consensus"], rounds=120).problem,
         bq.graphs.star(12),
         method=bq.GradientTracking(step=step),
         rounds=4000,
