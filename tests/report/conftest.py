@@ -1,4 +1,4 @@
-"""Small made-up results of all eleven studies, with numbers that can be checked by hand."""
+"""Small made-up results of all twelve studies, with numbers that can be checked by hand."""
 
 import numpy as np
 import pytest
@@ -234,6 +234,38 @@ def beyond():
         yield Result("beyond", name, params, {}, {**facts, "nodes": 20, "dim": 10})
 
 
+RULES = ("observed", "certified", "paper's oracle", "observed, with drift")
+# round -> how far drift, consensus, local and none move the optimum, and what the rules take
+DECISIONS = {
+    10: ((0.5, 2.0, 8.0, 1.0), ("none", "consensus", "consensus", "drift")),
+    30: ((0.1, 1.0, 4.0, 2.0), ("consensus", "consensus", "none", "drift")),
+    50: ((0.1, 1.0, 4.0, 2.0), ("consensus", "consensus", "consensus", "drift")),
+    120: ((4.0, 1.0, 4.0, 2.0), ("consensus", "consensus", "consensus", "drift")),
+}
+
+
+def rules():
+    quadratic = ("Sec. 5.1", "stress 10", "stress 100", "tilt 30", "tilt 100")
+    logistic = ("alike", "different", "very different", "breast cancer", "digits")
+    setups = [f"quadratic, {name}" for name in quadratic] + [f"logistic, {n}" for n in logistic]
+    for setup, seed in ((setup, seed) for setup in setups for seed in range(SEEDS)):
+        decisions = [
+            {
+                "round": at,
+                "choices": dict(zip(RULES, choices, strict=True)),
+                "hindsight": dict(zip(("drift", "consensus", "local", "none"), moved, strict=True)),
+            }
+            for at, (moved, choices) in DECISIONS.items()
+        ]
+        if seed == 0:  # no drift where it is worse
+            decisions[3]["choices"]["observed, with drift"] = "consensus"
+        if seed == 2:  # the only error of the rule from observables
+            decisions[2]["choices"]["observed"] = "none"
+        name = f"{setup.replace(', ', '-').replace(' ', '-').replace('.', '')}_seed-{seed:02d}"
+        params = {"setup": setup, "seed": seed}
+        yield Result("rules", name, params, {}, {"decisions": decisions})
+
+
 STUDIES = {
     "trajectories": trajectories,
     "stress": stress,
@@ -246,6 +278,7 @@ STUDIES = {
     "convex": convex,
     "crossover": crossover,
     "beyond": beyond,
+    "rules": rules,
 }
 
 

@@ -1,4 +1,4 @@
-"""The paper's figures and tables, one declarative study each; and one beyond the paper.
+"""The paper's figures and tables, one declarative study each; and two beyond the paper.
 
 A study measures and writes files (``bequest.store``); what is drawn and said about it is for
 ``bequest.report``, which reads those files only.
@@ -23,6 +23,7 @@ NAMES = (
     "convex",
     "crossover",
     "beyond",
+    "rules",
 )
 
 

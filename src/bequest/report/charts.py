@@ -120,12 +120,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """Groups of dots over one logarithmic axis."""
+    """Groups of dots over one axis; a linear one needs its range."""
 
     title: str
     x_label: str
     groups: tuple[Group, ...]
     x_range: tuple[float, float] | None = None
+    scale: Scale = "log"
 
     @property
     def ends(self) -> tuple[float, float]:

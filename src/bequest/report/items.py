@@ -12,6 +12,7 @@ from bequest.report.sections import (
     lower_bound,
     point_only,
     real,
+    rules,
     stress,
     trajectories,
 )
@@ -28,4 +29,5 @@ ITEMS = (
     convex.ITEM,
     crossover.ITEM,
     beyond.ITEM,
+    rules.ITEM,
 )

@@ -157,7 +157,7 @@ def _introduction(verdicts: Mapping[str, Verdict]) -> str:
         "neighbour. You know that paper; this page computes its figures, tables and theorems again "
         "and puts what came out beside what is printed, with medians, quartiles and the worst seed "
         f"where the paper has one run. {_tally(verdicts)} Where we differ, the section says why. "
-        "The last section goes beyond the paper, against targets of our own.</p>"
+        "The last two sections go beyond the paper, against targets of our own.</p>"
     )
 
 
@@ -314,7 +314,7 @@ def _notes() -> str:
         (
             "<strong>Baselines.</strong> Classic is what happens without any memory. It is not the "
             "only alternative: methods with edge variables, such as decentralized ADMM, keep "
-            'something of a departed node too, and <a href="#beyond">the last section</a> measures '
+            'something of a departed node too; <a href="#beyond">beyond the paper</a> we measure '
             "what that is worth."
         ),
         (

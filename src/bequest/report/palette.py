@@ -51,7 +51,7 @@ METHODS = {
     "GT-P": "gt-p",
     "Legacy-GT": "legacy",
 }
-# beyond the paper: a colour per family
+# beyond the paper: a colour per family, and one per rule
 WILLS = {
     **METHODS,
     "forgetful": "classic",
@@ -64,6 +64,10 @@ WILLS = {
     "Drift(4), secant": "drift",
     "FullHessian": "full",
     "ADMM": "admm",
+    "certified": "muted",
+    "paper's oracle": "ink",
+    "always consensus": "gt-c",
+    "observed, with drift": "drift",
 }
 
 

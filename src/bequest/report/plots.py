@@ -432,12 +432,18 @@ def _strips(
     axes = sheet.axes(left + margin, top + head, width - margin - 12, inner)
     _dress(sheet, axes, x_label=panel.x_label, grid="x")
     low, high = panel.ends
-    pad = (high / low) ** 0.04 * 1.1
-    axes.set_xscale("log")
-    axes.set_xlim(low / pad, high * pad)
+    axes.set_xscale(panel.scale)
+    if panel.scale == "log":
+        pad = (high / low) ** 0.04 * 1.1
+        low, high = low / pad, high * pad
+        ticks = scales.log_ticks(low, high)
+    else:
+        ticks = scales.even_ticks(low, high)
+        pad = 0.03 * (high - low)
+        low, high = low - pad, high + pad
+    axes.set_xlim(low, high)
     axes.set_ylim(inner, 0)
     axes.set_yticks([])
-    ticks = scales.log_ticks(low / pad, high * pad)
     axes.set_xticks(ticks, scales.tick_names(ticks))
     axes.minorticks_off()
     natural = sum(_rows_height(group) for group in panel.groups)
@@ -466,7 +472,7 @@ def _strips(
                 ha="right",
                 va="center_baseline",
             )
-            _dot(axes, dot, y + dot_height / 2, high * pad)
+            _dot(axes, dot, y + dot_height / 2, high)
             y += dot_height
         y += _BETWEEN
 
