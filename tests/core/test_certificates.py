@@ -8,6 +8,7 @@ import scenarios
 
 import bequest as bq
 from bequest.core.certificates import Bound, Premise
+from bequest.model.wills import drift
 
 
 def close_quadratics(seed: int, n: int = 30) -> bq.Problem:
@@ -250,3 +251,59 @@ def test_converged_means_close_to_the_limit(kappa):
     if run.status == "converged":
         assert run.error[-1] <= 1e-8 * (1 + np.linalg.norm(run.optimum))
     assert bq.solve(problem, bq.graphs.complete(5), rounds=0).status == "unfinished"
+
+
+class _Averages(bq.wills.Drift):
+    """Averages although nothing is noisy, and hides it behind another branch's name."""
+
+    def decide(self, estate):
+        legacy, anchor = drift._averaged(estate, estate.recent.X)
+        return bq.wills.Bequest("drift", "averaged", legacy, anchor)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_tight_bound_charges_a_gradient_that_is_not_the_anchors_own(seed):
+    """An averaged legacy of a bent loss is off at its own anchor, and the bound says so."""
+    rng = np.random.default_rng(seed)
+    losses = [bq.Logistic(5 * rng.standard_normal((3, 2)), [0, 1, 1], l2=0.1) for _ in range(4)]
+    problem = bq.Problem(losses)
+    run = bq.solve(
+        problem,
+        bq.graphs.complete(4),
+        departures=[bq.Departure(0, 8), bq.Departure(1, 12)],
+        will=_Averages(),
+        rounds=400,
+        start=problem.optimum() + 2 * rng.standard_normal((4, 2)),
+    )
+    bound = run.certificate["tight"]
+    assert bound.applies
+    assert bound.holds, bound
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_tight_bound_holds_under_every_mixture_of_wills(seed):
+    scene = scenarios.scenario(seed + 4000)
+    rng = np.random.default_rng(seed)
+    known = [
+        bq.wills.Drift(),
+        bq.wills.Drift(rank=1),
+        bq.wills.Drift(rank=2, hessian="secant"),
+        bq.wills.FullHessian(),
+        bq.wills.Budget(3),
+        bq.wills.Adaptive(),
+        bq.wills.Consensus(),
+        bq.wills.Classic(),
+        bq.wills.PointOnly(cap=0.01),
+    ]
+    wills = {event.node: known[int(rng.integers(len(known)))] for event in scene.departures}
+    run = bq.solve(
+        scene.problem,
+        scene.graph,
+        departures=scene.departures,
+        will=wills,
+        method=bq.GradientTracking(step=scene.step),
+        rounds=scene.rounds,
+        start=scene.start,
+    )
+    bound = run.certificate["tight"]
+    assert bound.holds or not bound.applies, bound

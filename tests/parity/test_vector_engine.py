@@ -150,8 +150,7 @@ def test_sketched_legacies_are_carried_like_the_reference_carries_them(name, see
 def test_sketched_and_isotropic_legacies_mix(seed):
     scene = scenarios.scenario(seed)
     rng = np.random.default_rng([seed, 1])
-    exact = {name: scenarios.WILLS[name] for name in scenarios.EXACT if name != "classic"}
-    known = DRIFT | exact
+    known = DRIFT | {name: scenarios.WILLS[name] for name in scenarios.EXACT}
     names = rng.choice(list(known), size=len(scene.departures))
     wills = {e.node: known[name] for e, name in zip(scene.departures, names, strict=True)}
     assert_same(*both(scene, wills))

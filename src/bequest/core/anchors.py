@@ -27,6 +27,8 @@ LEAST_PAIRS = 5
 _STEADY = 0.3
 # No step is longer than this many times |z|/mu, the distance at which a gradient z is plausible.
 _REACH = 10.0
+# Differences this small are not numbers one can calculate with.
+_NOTHING = 1e-150
 
 
 def local_track(
@@ -96,7 +98,7 @@ def predictions(chapter: Chapter, correct: Correction) -> list[Prediction]:
 
     Beyond the paper.
     """
-    if len(chapter) < LEAST_PAIRS or not chapter.drifts:
+    if len(chapter) < LEAST_PAIRS:
         return []
     found = []
     for damping in _DAMPING:
@@ -116,10 +118,10 @@ def _extrapolate(chapter: Chapter, correct: Correction, damping: float) -> Vecto
     x, z = chapter.X[0], chapter.Z[0]
     dX, dZ = -np.diff(chapter.X, axis=0).T, -np.diff(chapter.Z, axis=0).T
     sizes = np.linalg.norm(dZ, axis=0)
-    sizes[sizes == 0] = 1.0
-    dX, dZ = dX / sizes, dZ / sizes
-    U, s, Vt = np.linalg.svd(dZ, full_matrices=False)
-    if not s.size or s[0] == 0:
+    told = sizes > _NOTHING
+    if not told.any():
         return np.asarray(x - correct(z))
+    dX, dZ = dX[:, told] / sizes[told], dZ[:, told] / sizes[told]
+    U, s, Vt = np.linalg.svd(dZ, full_matrices=False)
     g = Vt.T @ (s / (s**2 + damping * s[0] ** 2) * (U.T @ z))
     return np.asarray(x - dX @ g - correct(z - dZ @ g))

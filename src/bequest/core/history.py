@@ -72,8 +72,9 @@ class Chapter:
     def drifts(self) -> bool:
         """Whether the path leads somewhere: from end to end at least half as far as it is long.
 
-        The iterates of a run drift towards its optimum; stochastic gradients, and rounding in the
-        end, make them wander about. (Measured: 0.7 and more against 0.1 to 0.5.)
+        The iterates of a run drift towards its optimum; stochastic gradients make them wander
+        about in the end. (Measured: 0.7 and more against 0.1 to 0.5.) So do large steps and
+        rounding, which are no noise.
         """
         length = float(np.linalg.norm(np.diff(self.X, axis=0), axis=1).sum())
         return 0 < _STRAIGHT * length <= float(np.linalg.norm(self.X[0] - self.X[-1]))

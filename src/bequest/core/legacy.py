@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bequest.core import sketch
-from bequest.core.arrays import frozen
+from bequest.core.arrays import frozen, is_whole
+from bequest.errors import DimensionMismatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,8 +66,14 @@ class Legacy:
         if columns.size == 0:
             columns = np.empty((self.p.size, 0))
         weights = np.asarray(self.weights, dtype=float)
-        if weights.size != columns.shape[1]:
+        if not weights.size:
             weights = np.ones(columns.shape[1])
+        if columns.shape[0] != self.p.size or weights.size != columns.shape[1]:
+            raise DimensionMismatch(
+                f"A legacy in {self.p.size} dimensions has a factor of shape {columns.shape} and "
+                f"{weights.size} weights.",
+                remedy="Give the factor one row per dimension and one weight per column.",
+            )
         object.__setattr__(self, "factor", frozen(columns))
         object.__setattr__(self, "weights", frozen(weights))
         inside = {node: share for node, share in sorted(self.lineage.items()) if share}
@@ -185,10 +192,12 @@ class Legacy:
         The new spectrum lies within the old one. What was composed cannot be taken apart exactly
         any more: see ``Legacy.__sub__``, which stays exact only for what went in unchanged.
         """
+        if not is_whole(rank, least=0):
+            raise DimensionMismatch(f"The rank is {rank!r}.", remedy="Use a whole number >= 0.")
         point = np.asarray(at, dtype=float)
         low, high = self.curvature
-        if along is None:
-            along = self._unusual()
+        if along is None:  # without a direction that matters, the middle is the safest curvature
+            along = self._unusual() if rank else np.empty((self.dim, 0))
         Q = sketch.orthonormal(along.T, rank=max(rank, 1))
         if rank and Q.shape[1]:
             eta, factor = low, sketch.nystrom(self.product(Q), Q, low=low, high=high)

@@ -179,8 +179,9 @@ class _Execution:
         """Let everybody go who leaves at the end of round t, one after the other."""
         rows = {int(node): row for row, node in enumerate(self.epoch.nodes)}
         leaving = self.plan.schedule[t]
+        trackers = self.Z.copy()  # before anybody hands anything over
         for node in leaving:
-            self.records.append(self._leave(node, t, leaving, rows))
+            self.records.append(self._leave(node, t, leaving, rows, trackers[rows[node]]))
         staying = [row for node, row in rows.items() if node in self.network]
         self.X, self.Z, self.G = self.X[staying], self.Z[staying], self.G[staying]
         self.epoch = _Epoch(self.plan, self.network, self.legacies)
@@ -190,7 +191,7 @@ class _Execution:
         self._lower_step(t)
 
     def _leave(
-        self, node: int, t: int, leaving: tuple[int, ...], rows: Mapping[int, int]
+        self, node: int, t: int, leaving: tuple[int, ...], rows: Mapping[int, int], z: Matrix
     ) -> DepartureRecord:
         plan, row = self.plan, rows[node]
         will = plan.wills[node]
@@ -201,7 +202,7 @@ class _Execution:
             remaining=len(self.network) - 1,
             objective=plan.problem.objective(node),
             x=frozen(self.X[row]),
-            z=frozen(self.Z[row]),
+            z=frozen(z),
             start=frozen(plan.start[node]),
             setting=Setting(
                 n=plan.problem.n,
@@ -213,6 +214,7 @@ class _Execution:
             ),
             recent=recent,
             carried=carried,
+            by_gradients=will.by_gradients,
         )
         bequest = will.decide(estate)
         heir = topology.choose_heir(self.network, node, leaving=leaving, load=self._load)

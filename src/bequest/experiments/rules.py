@@ -18,17 +18,17 @@ from bequest.model.events import Departure
 from bequest.model.hindsight import Hindsight
 from bequest.model.objectives import Logistic
 from bequest.model.problem import Problem
-from bequest.model.wills import Bequest, Choice, Will
+from bequest.model.wills import Bequest, Branch, Will
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bequest.model.wills import Estate
 
-SEEDS = 6
+SEEDS = 20
 LEAVERS, GAP = 3, 20
 EXITS = (10, 15, 25, 40, 60, 100, 200, 400)
-PAPER_BRANCHES: tuple[Choice, ...] = ("consensus", "local", "none")
+PAPER_BRANCHES: tuple[Branch, ...] = ("consensus", "local", "none")
 RULES: dict[str, Will] = {
     "observed": wills.Adaptive(branches=PAPER_BRANCHES),
     "certified": wills.Adaptive(rule="certified"),
@@ -109,7 +109,7 @@ def measure(*, setup: str, seed: int) -> Findings:
     """Return every decision of this seed, at every stage."""
     scene = SETUPS[setup](seed)
     n = scene.problem.n
-    rng = np.random.default_rng([seed, len(setup)])
+    rng = np.random.default_rng([seed, list(SETUPS).index(setup)])
     pilot = scene.pilot(max(EXITS) + LEAVERS * GAP)
     panel = _Panel(Hindsight(scene.problem, scene.problem.optimum()))
     for first in EXITS:

@@ -164,12 +164,6 @@ def _tight(facts: _Facts) -> Bound:
         zeta = facts.pulls[record.node]
         if record.node in facts.run.lost:
             residuals.append(zeta)
-        elif record.choice == "average":
-            # Its gradient is that of several points: no theorem, but the residual is what it is.
-            assert record.legacy is not None  # noqa: S101 - averaged legacies are legacies
-            loss = facts.run.problem.objective(record.node)
-            difference = record.legacy.gradient(facts.optimum) - loss.gradient(facts.optimum)
-            residuals.append(norm(difference))
         elif record.choice == "point":
             assert record.legacy is not None  # noqa: S101 - point-only legacies are legacies
             residuals.append(record.legacy.eta * facts.distance(record) + zeta)
@@ -190,12 +184,15 @@ def _worst_residual(facts: _Facts, record: DepartureRecord) -> float:
     """Return the largest |(grad q - grad f)(x*)| of any loss with this leaver's curvature range.
 
     For a curvature eta in every direction that is max(eta - a, b - eta) |y - x*|: the spread times
-    the distance at the midpoint (lem:center), and never more than twice that.
+    the distance at the midpoint (lem:center), and never more than twice that. A legacy whose
+    gradient at its anchor is not the loss's (an averaged one) adds what it is off by.
     """
     assert record.legacy is not None  # noqa: S101 - asked of those who are remembered
-    curvature = facts.run.problem.objective(record.node).curvature
+    assert record.anchor is not None  # noqa: S101 - and every legacy has an anchor
+    loss = facts.run.problem.objective(record.node)
     low, high = record.legacy.curvature
-    return max(high - curvature.a, curvature.b - low) * facts.distance(record)
+    off = norm(record.legacy.gradient(record.anchor) - loss.gradient(record.anchor))
+    return max(high - loss.curvature.a, loss.curvature.b - low) * facts.distance(record) + off
 
 
 def _main(facts: _Facts) -> Bound:

@@ -24,9 +24,19 @@ _SINGULAR = 1e-10
 def foresee(
     objective: Objective, chapter: Chapter, step: float, *, by_gradients: bool = False
 ) -> list[Prediction]:
-    """Return what the pairs of one epoch say about the optimum."""
+    """Return what the pairs of one epoch say about the optimum.
+
+    Nothing, if they wander about because the gradients are stochastic.
+    """
+    if not chapter.drifts and is_stochastic(objective, chapter.X[0]):
+        return []
     correct = _correction(objective, chapter.X[0], step, by_gradients=by_gradients)
     return anchors.predictions(chapter, correct)
+
+
+def is_stochastic(objective: Objective, x: Vector) -> bool:
+    """Whether the loss gives another gradient when it is asked again."""
+    return not np.array_equal(objective.gradient(x), objective.gradient(x))
 
 
 def foresee_best(
@@ -45,5 +55,5 @@ def _correction(objective: Objective, x: Vector, step: float, *, by_gradients: b
     curvature = objective.curvature
     if by_gradients or work > _AFFORDABLE or curvature.a <= _SINGULAR * curvature.b:
         return lambda v: np.asarray(step * v)
-    hessian = objective.hessian(x)
-    return lambda v: np.asarray(np.linalg.solve(hessian, v))
+    inverse = np.linalg.inv(objective.hessian(x))
+    return lambda v: np.asarray(inverse @ v)

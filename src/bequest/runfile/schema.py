@@ -55,9 +55,7 @@ def options_of(make: Callable[..., Any], *, skip: Iterable[str]) -> dict[str, An
         if NoneType in get_args(hint):  # TOML has no null
             hint = Annotated[hint, BeforeValidator(lambda v: None if v == "none" else v)]
         if get_origin(hint) is tuple:  # TOML has lists only
-            hint = Annotated[
-                hint, BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
-            ]
+            hint = Annotated[hint, BeforeValidator(_as_tuple)]
         required = parameter.default is inspect.Parameter.empty
         fields[name] = (hint, ... if required else parameter.default)
     return fields

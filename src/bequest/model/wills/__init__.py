@@ -7,6 +7,7 @@ everybody in the run knows (rem:frozen).
 from bequest.model.wills.adaptive import Adaptive
 from bequest.model.wills.base import (
     Bequest,
+    Branch,
     Choice,
     Estate,
     Handoff,
@@ -21,6 +22,7 @@ from bequest.model.wills.paper import Classic, Consensus, Forgetful, LocalTrack,
 __all__ = [
     "Adaptive",
     "Bequest",
+    "Branch",
     "Budget",
     "Choice",
     "Classic",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from bequest.core import bounds
 from bequest.core.arrays import is_whole, norm
 from bequest.errors import InvalidWill
-from bequest.model.wills.base import Bequest, Choice, Handoff, Will, check_handoff
+from bequest.model.wills.base import Bequest, Branch, Choice, Handoff, Will, check_handoff
 from bequest.model.wills.drift import Drift
 from bequest.model.wills.observed import displacements
 from bequest.model.wills.paper import anchored, pilot_of
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 # In the order in which ties are decided.
-BRANCHES: tuple[Choice, ...] = ("drift", "consensus", "local", "none")
+BRANCHES: tuple[Branch, ...] = ("drift", "consensus", "local", "none")
+# Without a prediction that can be believed, branches that ignore where the network is have to
+# promise this many times less displacement than the others.
+_CAUTION = 2.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Adaptive(Will):
     """
 
     rule: Literal["observed", "certified", "oracle"] = "observed"
-    branches: tuple[Choice, ...] = BRANCHES
+    branches: tuple[Branch, ...] = BRANCHES
     rank: int = 0
     drop: Literal["heterogeneity", "sensitivity"] = "heterogeneity"
     handoff: Handoff = "exact"
@@ -64,12 +67,17 @@ class Adaptive(Will):
                 raise InvalidWill(
                     f"Adaptive({name}={given!r}).", remedy=f"Use one of {', '.join(known)}."
                 )
-        named = self.branches if isinstance(self.branches, tuple | list) else ()
+        named = self.branches if isinstance(self.branches, tuple) else ()
         known_once = all(branch in BRANCHES and named.count(branch) == 1 for branch in named)
         if not named or not known_once:
             raise InvalidWill(
                 f"Adaptive(branches={self.branches!r}).",
-                remedy=f"Use some of {', '.join(BRANCHES)}, each at most once.",
+                remedy=f"Use a tuple of some of {', '.join(BRANCHES)}, each at most once.",
+            )
+        if self.rule != "observed" and self.branches != BRANCHES:
+            raise InvalidWill(
+                f"Adaptive(rule={self.rule!r}) with branches={self.branches!r}.",
+                remedy="Only the observed rule can choose from other branches than the paper's.",
             )
         if not is_whole(self.rank, least=0):
             raise InvalidWill(f"Adaptive(rank={self.rank!r}).", remedy="Use a whole number >= 0.")
@@ -117,10 +125,15 @@ class Adaptive(Will):
         )
 
     def _observe(self, estate: Estate) -> Bequest:
-        compared = {branch: self._bequest(estate, branch) for branch in self.branches}
+        compared: dict[Choice, Bequest] = {
+            branch: self._bequest(estate, branch) for branch in self.branches
+        }
         legacies = {branch: bequest.legacy for branch, bequest in compared.items()}
         predicted = displacements(estate, legacies)
-        choice = min(predicted, key=lambda branch: predicted[branch])
+        # Where nothing can be believed, ignoring where the network is must be clearly better.
+        caution = 1.0 if estate.believed else _CAUTION
+        handicap = {"none": caution, "local": caution}
+        choice = min(predicted, key=lambda branch: predicted[branch] * handicap.get(branch, 1.0))
         chosen = compared[choice]
         detail = f" ({chosen.why})" if choice == "drift" else ""
         return replace(

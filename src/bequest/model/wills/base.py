@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from bequest.core import anchors
+from bequest.core.arrays import norm
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
-from bequest.model.foresight import foresee
+from bequest.model.foresight import foresee, is_stochastic
 
 if TYPE_CHECKING:
     from bequest.core.anchors import Prediction
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 Choice: TypeAlias = Literal[
     "classic", "none", "consensus", "local", "point", "drift", "average", "full"
 ]
+Branch: TypeAlias = Literal["drift", "consensus", "local", "none"]
 Handoff: TypeAlias = Literal["exact", "printed"]
+
+# A gradient that is halfway through its change, to this relative accuracy, halfway along the path
+# is that of a quadratic.
+_EVEN = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +58,12 @@ class Estate:
         remaining: how many nodes stay behind.
         objective: its own loss.
         x: its iterate.
-        z: its tracker, an estimate of the network's mean gradient.
+        z: its tracker at the end of the round, an estimate of the network's mean gradient.
         start: where it began.
         setting: what everybody knows.
         recent: the pairs it holds of this epoch, for wills that ask for them.
         carried: what the longest earlier epoch let it predict, likewise.
+        by_gradients: whether the loss may be asked for gradients only.
     """
 
     node: int
@@ -69,6 +76,7 @@ class Estate:
     setting: Setting
     recent: Chapter | None = None
     carried: Prediction | None = None
+    by_gradients: bool = False
 
     @cached_property
     def gradient(self) -> Vector:
@@ -85,23 +93,40 @@ class Estate:
             rounds=self.round,
         )
 
-    def foresee(self, *, by_gradients: bool = False) -> list[Prediction]:
-        """Return the predictions of the optimum that can be believed, the least doubtful first."""
-        if self.recent is None:
-            return []
-        within = anchors.reach(self.recent, self.objective.curvature.a)
-        found = self.doubtful(by_gradients=by_gradients)
-        return [one for one in found if one.is_steady(self.x, within)]
-
-    def doubtful(self, *, by_gradients: bool = False) -> list[Prediction]:
-        """Return all predictions of the optimum, believed or not, the least doubtful first."""
+    @cached_property
+    def predictions(self) -> list[Prediction]:
+        """All predictions of the optimum, believed or not, the least doubtful first."""
         if self.recent is None:
             return []
         step = self.setting.step
-        found = foresee(self.objective, self.recent, step, by_gradients=by_gradients)
+        found = foresee(self.objective, self.recent, step, by_gradients=self.by_gradients)
         if self.carried is not None:
             found.append(self.carried)
         return sorted(found, key=lambda one: one.doubt)
+
+    @cached_property
+    def believed(self) -> list[Prediction]:
+        """Those of them that are steady and within reach."""
+        if self.recent is None:
+            return []
+        within = anchors.reach(self.recent, self.objective.curvature.a)
+        return [one for one in self.predictions if one.is_steady(self.x, within)]
+
+    @cached_property
+    def is_quadratic(self) -> bool:
+        """Whether the own gradient changes evenly along the own path, as a quadratic's does."""
+        if self.recent is None or len(self.recent) < 2:
+            return False
+        first = self.recent.X[-1]
+        change = self.objective.gradient(first) - self.gradient
+        halfway = self.objective.gradient((self.x + first) / 2) - self.gradient
+        return norm(change) > 0 and norm(halfway - change / 2) <= _EVEN * norm(change)
+
+    @cached_property
+    def is_noisy(self) -> bool:
+        """Whether the path wanders about and the gradients are stochastic."""
+        path = self.recent
+        return path is not None and not path.drifts and is_stochastic(self.objective, self.x)
 
     def anchored_at(
         self, anchor: Vector, eta: float | None = None, factor: Matrix | None = None

@@ -20,7 +20,6 @@ from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Will
 
 if TYPE_CHECKING:
-    from bequest.core.anchors import Prediction
     from bequest.core.arrays import Matrix, Vector
     from bequest.model.wills.base import Estate
 
@@ -30,8 +29,9 @@ class Drift(Will):
     """Anchor at the predicted optimum, with the curvature that the loss has along the drift.
 
     Where the own path does not predict the optimum reliably (too short, or bent too much) the
-    anchor is the iterate, as in Consensus; where it wanders about, as it does under stochastic
-    gradients, the anchor is the middle of where it wanders. Everything sent is of constant size:
+    anchor is the iterate; the curvature there counts for quadratics only, other losses then get
+    the midpoint, as in Consensus. Where stochastic gradients make the path wander about, the
+    anchor is the middle of where it wanders. Everything sent is of constant size:
     what a leaver had inherited is compressed together with its own loss.
 
     Args:
@@ -79,49 +79,28 @@ class Drift(Will):
         """Return the legacy at the predicted optimum, or at the iterate."""
         if not self.by_gradients and self.rank >= whole_hessian(estate.objective.dim):
             return FullHessian().decide(estate)  # no dearer, and nothing is left out
-        believed = estate.foresee(by_gradients=self.by_gradients)
-        path = estate.recent
-        if not believed and not (self.rank and path is not None and path.drifts):
+        # Without a prediction, curvature at the iterate says something about quadratics only.
+        if not estate.believed and not (self.rank and estate.is_quadratic):
             return _without_prediction(estate, self.rank)
-        anchor = believed[0].point if believed else estate.x
-        Q = _drift(estate, believed, self.rank)
+        anchor = _anchor(estate)
+        Q = _drift(estate, self.rank)
         legacy = self._legacy(estate, anchor, Q)
-        where = (
-            f"anchored {norm(anchor - estate.x):.3g} ahead of the iterate"
-            if believed
-            else "no steady prediction, so anchored at the iterate"
-        )
-        curved = f"curvature {legacy.eta:.3g}" + (
-            f" and {legacy.rank} directions" * bool(self.rank)
-        )
+        directions = f" and {legacy.rank} directions" if self.rank else ""
+        why = f"{_where(estate)}, curvature {legacy.eta:.3g}{directions}"
         along = Q if Q.shape[1] else None
-        return Bequest("drift", f"{where}, {curved}", legacy, anchor, rank=self.rank, along=along)
+        return Bequest("drift", why, legacy, anchor, rank=self.rank, along=along)
 
     def _legacy(self, estate: Estate, anchor: Vector, Q: Matrix) -> Legacy:
-        loss, curvature = estate.objective, estate.objective.curvature
-        if not Q.shape[1]:
-            return estate.anchored_at(anchor)
+        curvature = estate.objective.curvature
         if not self.rank:
             s = anchor - estate.x
-            bend = float(s @ (loss.gradient(anchor) - estate.gradient) / (s @ s))
+            bend = float(s @ (estate.objective.gradient(anchor) - estate.gradient) / (s @ s))
             return estate.anchored_at(anchor, _within(bend, curvature.a, curvature.b))
-        for how in ("products", "secant") if self.hessian == "products" else ("secant",):
-            product = self._products(estate, anchor, Q, how)
-            if sketch.is_plausible(product, Q, low=curvature.a, high=curvature.b):
-                factor = sketch.nystrom(product, Q, low=curvature.a, high=curvature.b)
-                return estate.anchored_at(anchor, curvature.a, factor)
-        return estate.anchored_at(anchor)
-
-    @staticmethod
-    def _products(estate: Estate, anchor: Vector, Q: Matrix, how: str) -> Matrix:
-        """Return H Q, by Hessian-vector products or by gradients over the length of the drift."""
-        loss = estate.objective
-        if how == "products":
-            columns = [loss.hvp(anchor, q) for q in Q.T]
-        else:
-            here, length = loss.gradient(anchor), _length(estate, anchor)
-            columns = [(loss.gradient(anchor + length * q) - here) / length for q in Q.T]
-        return np.array(columns).reshape(Q.shape[::-1]).T
+        product = _products(estate, anchor, Q)
+        if product is None:
+            return estate.anchored_at(anchor)
+        factor = sketch.nystrom(product, Q, low=curvature.a, high=curvature.b)
+        return estate.anchored_at(anchor, curvature.a, factor)
 
 
 @dataclass(frozen=True)
@@ -142,25 +121,17 @@ class FullHessian(Will):
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the second-order Taylor polynomial, its spectrum within [a, b]."""
-        believed = estate.foresee()
-        anchor = believed[0].point if believed else estate.x
-        curvature = estate.objective.curvature
-        hessian = estate.objective.hessian(anchor)
-        everywhere = np.eye(anchor.size)
-        plausible = sketch.is_plausible(hessian, everywhere, low=curvature.a, high=curvature.b)
-        wanders = estate.recent is not None and not estate.recent.drifts
-        if not plausible or (wanders and not believed):
+        if not estate.believed and not estate.is_quadratic:
+            return _without_prediction(estate, rank=None)
+        anchor, curvature = _anchor(estate), estate.objective.curvature
+        hessian = _products(estate, anchor, np.eye(anchor.size))
+        if hessian is None:
             return _without_prediction(estate, rank=None)
         values, basis = np.linalg.eigh((hessian + hessian.T) / 2)
         above = np.clip(values, curvature.a, curvature.b) - curvature.a
         factor = basis[:, above > 0] * np.sqrt(above[above > 0])
-        where = (
-            f"anchored {norm(anchor - estate.x):.3g} ahead of the iterate"
-            if believed
-            else "anchored at the iterate"
-        )
         legacy = estate.anchored_at(anchor, curvature.a, factor)
-        return Bequest("full", f"{where}, with the whole Hessian", legacy, anchor)
+        return Bequest("full", f"{_where(estate)}, with the whole Hessian", legacy, anchor)
 
 
 @dataclass(frozen=True)
@@ -211,20 +182,52 @@ def whole_hessian(dim: int) -> float:
     return (dim + 1) / 2
 
 
-def _drift(estate: Estate, believed: list[Prediction], rank: int) -> Matrix:
+def _anchor(estate: Estate) -> Vector:
+    return estate.believed[0].point if estate.believed else estate.x
+
+
+def _where(estate: Estate) -> str:
+    if not estate.believed:
+        return "no steady prediction, so anchored at the iterate"
+    return f"anchored {norm(estate.believed[0].point - estate.x):.3g} ahead of the iterate"
+
+
+def _drift(estate: Estate, rank: int) -> Matrix:
     """Return an orthonormal basis of where the anchor's error is to be expected.
 
     Ahead of the iterate; between the two best predictions, which differ by about their errors;
     and back along the path.
     """
     directions = []
-    if believed:
-        directions.append(believed[0].point - estate.x)
-        directions += [other.point - believed[0].point for other in believed[1:2]]
+    if estate.believed:
+        best, *others = estate.believed
+        directions.append(best.point - estate.x)
+        directions += [other.point - best.point for other in others[:1]]
     if estate.recent is not None:
         directions += list(-np.diff(estate.recent.X, axis=0))
     Q = sketch.orthonormal(directions, rank=max(rank, 1))
     return Q if Q.size else np.empty((estate.x.size, 0))
+
+
+def _products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
+    """Return H Q at the anchor, or None if what the loss gives cannot be that.
+
+    By Hessian-vector products, unless they are unwelcome or implausible; then by differences of
+    gradients over the length of the drift.
+    """
+    loss, curvature = estate.objective, estate.objective.curvature
+    ways = ("secant",) if estate.by_gradients else ("products", "secant")
+    for way in ways if Q.shape[1] else ():
+        if way == "products" and Q.shape[1] == loss.dim:
+            product = loss.hessian(anchor) @ Q
+        elif way == "products":
+            product = np.array([loss.hvp(anchor, q) for q in Q.T]).T
+        else:
+            here, length = loss.gradient(anchor), _length(estate, anchor)
+            product = np.array([loss.gradient(anchor + length * q) - here for q in Q.T]).T / length
+        if sketch.is_plausible(product, Q, low=curvature.a, high=curvature.b):
+            return product
+    return None
 
 
 def _length(estate: Estate, anchor: Vector) -> float:
@@ -241,12 +244,12 @@ def _within(bend: float, low: float, high: float) -> float:
 
 
 def _without_prediction(estate: Estate, rank: int | None) -> Bequest:
-    """Return an isotropic memory: in the middle of a path that wanders, else at the iterate."""
+    """Return an isotropic memory: in the middle of a noisy path, else at the iterate."""
     path = estate.recent
     long_enough = path is not None and len(path) >= LEAST_PAIRS
-    if path is not None and long_enough and not path.drifts:
+    if path is not None and long_enough and estate.is_noisy:
         legacy, anchor = _averaged(estate, path.X)
-        why = f"the path leads nowhere, so averaged over {len(path)} of its points"
+        why = f"gradients are stochastic, so averaged over {len(path)} points of the path"
         return Bequest("average", why, legacy, anchor, rank=rank)
     why = "no steady prediction" if long_enough else "too few rounds to predict the optimum"
     why += ", so anchored at the iterate with the midpoint curvature"
@@ -257,7 +260,7 @@ def _averaged(estate: Estate, X: Matrix) -> tuple[Legacy, Vector]:
     """Return the legacy at the mean of these points with the mean of the gradients there.
 
     What a path that wanders about has in common is the optimum it wanders around. Both noises are
-    averaged out: that of the iterate, and that of the gradients, where they are stochastic.
+    averaged out: that of the iterates and that of the gradients.
     """
     anchor = X.mean(axis=0)
     legacy = Legacy.anchored(

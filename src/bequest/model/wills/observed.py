@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 # Up to this dimension the prediction solves with matrices, beyond with one number per view.
 _SMALL = 256
-# A loss whose gradient changes as its Hessian says, to this relative accuracy, is a quadratic.
-_QUADRATIC = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,21 +64,12 @@ def _views(estate: Estate, own: Matrix | None) -> list[_View]:
     symmetric = None if own is None else (own + own.T) / 2
     ahead = estate.z / slope if symmetric is None else minimise.pseudo_solve(symmetric, estate.z)
     optima = [estate.x - ahead]
-    for best in (estate.foresee() or estate.doubtful())[:1]:
+    for best in (estate.believed or estate.predictions)[:1]:
         optima += [best.point, *best.earlier]
     views = [_View(slope if own is None else own, tuple(optima))]
-    if own is not None and not _is_quadratic(estate, own):
+    if own is not None and not estate.is_quadratic:
         views.append(_View(slope, (estate.x - ahead,)))
     return views
-
-
-def _is_quadratic(estate: Estate, own: Matrix) -> bool:
-    """Whether the own Hessian explains how the own gradient changed along the path."""
-    if estate.recent is None or len(estate.recent) < 2:
-        return False
-    back = estate.recent.X[-1] - estate.x
-    change = estate.objective.gradient(estate.recent.X[-1]) - estate.gradient
-    return norm(change - own @ back) <= _QUADRATIC * norm(change)
 
 
 def _mean_curvature(estate: Estate) -> float:
