@@ -278,7 +278,7 @@ def chain(will, seed, *, graph=bq.graphs.path, n=10, dim=10):
 @pytest.mark.parametrize("graph", [bq.graphs.path, bq.graphs.ring], ids=["path", "ring"])
 def test_messages_of_constant_size_are_nearly_as_good_as_lossless_ones(graph, monkeypatch):
     will = bq.wills.Drift(4)
-    compressed = [chain(will, seed, graph=graph) for seed in range(10)]
+    compressed = [chain(will, seed, graph=graph) for seed in range(20)]
     for run, _ in compressed:
         assert all(record.vectors <= 6 for record in run.departures)
         if graph is bq.graphs.path:
@@ -288,7 +288,7 @@ def test_messages_of_constant_size_are_nearly_as_good_as_lossless_ones(graph, mo
         "compose",
         lambda own, inherited, _: own.legacy + inherited if own.legacy else inherited,
     )
-    lossless = [chain(will, seed, graph=graph) for seed in range(10)]
+    lossless = [chain(will, seed, graph=graph) for seed in range(20)]
     if graph is bq.graphs.path:
         assert max(record.vectors for run, _ in lossless for record in run.departures) > 6
     ratios = [less / more for (_, less), (_, more) in zip(compressed, lossless, strict=True)]
@@ -297,6 +297,7 @@ def test_messages_of_constant_size_are_nearly_as_good_as_lossless_ones(graph, mo
         f"compressed {np.median([e for _, e in compressed]):.3g}, "
         f"lossless {np.median([e for _, e in lossless]):.3g}"
     )
+    assert max(ratios) <= 3.0, f"the worst of twenty: {max(ratios):.3g}"
 
 
 @pytest.mark.parametrize(("seed", "first"), [(0, 20), (1, 6), (6, 2), (15, 2), (15, 6)])
@@ -521,9 +522,9 @@ def noisy(clean, level, rng):
 
 
 @cache
-def error_with_noise(will, level, seed, step=0.05):
+def error_with_noise(will, level, seed, step=0.05, first=50):
     """|limit - x*|, both with the clean losses: what the noise did to the legacies alone."""
-    clean = bq.problems.quadratics(n=10, dim=6, mu=1.0, L=10.0, seed=seed)
+    clean = bq.problems.quadratics(n=10, dim=10, mu=1.0, L=10.0, seed=seed)
     losses = [
         noisy(clean.objective(node), level, np.random.default_rng([seed, node]))
         for node in range(10)
@@ -531,12 +532,12 @@ def error_with_noise(will, level, seed, step=0.05):
     run = bq.solve(
         Blind(losses),
         bq.graphs.ring_with_chords(10, chords=5, seed=seed),
-        departures=bq.departures.most_heterogeneous(clean, rounds=[50, 80, 110]),
+        departures=bq.departures.most_heterogeneous(clean, rounds=[first, first + 30, first + 60]),
         will=will,
         method=bq.GradientTracking(step=step),
-        rounds=110,
+        rounds=first + 60,
     )
-    memory = sum(run.inherited.values(), bq.Legacy.zero(6))
+    memory = sum(run.inherited.values(), bq.Legacy.zero(10))
     return float(np.linalg.norm(clean.among(run.survivors).minimiser(memory) - clean.optimum()))
 
 
@@ -561,6 +562,18 @@ def test_noise_in_the_gradients_makes_them_no_worse_than_the_iterate(will, level
         f"median {np.median(ratios):.3g}, worst {ratios.max():.3g}, "
         f"errors {np.median(tried):.3g} against {np.median(plain):.3g}"
     )
+
+
+@pytest.mark.parametrize("level", [1e-3, 1e-2, 1e-1])
+@pytest.mark.parametrize("will", [bq.wills.Drift(), bq.wills.Drift(4)], ids=lambda w: w.title)
+def test_where_the_noise_has_taken_over_averaging_gains(will, level):
+    """The iterates have settled into wandering about: their middle is the better anchor."""
+    seeds = range(10)
+    plain = np.array(
+        [error_with_noise(bq.wills.Consensus(), level, seed, first=300) for seed in seeds]
+    )
+    tried = np.array([error_with_noise(will, level, seed, first=300) for seed in seeds])
+    assert np.median(tried / plain) <= 0.6, f"median {np.median(tried / plain):.3g}"
 
 
 @pytest.mark.parametrize("will", [bq.wills.Drift(4), bq.wills.FullHessian()], ids=lambda w: w.title)
