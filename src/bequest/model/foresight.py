@@ -55,5 +55,7 @@ def _correction(objective: Objective, x: Vector, step: float, *, by_gradients: b
     curvature = objective.curvature
     if by_gradients or work > _AFFORDABLE or curvature.a <= _SINGULAR * curvature.b:
         return lambda v: np.asarray(step * v)
-    inverse = np.linalg.inv(objective.hessian(x))
-    return lambda v: np.asarray(inverse @ v)
+    from scipy.linalg import cho_factor, cho_solve
+
+    factor = cho_factor(objective.hessian(x), check_finite=False)
+    return lambda v: np.asarray(cho_solve(factor, v, check_finite=False))
