@@ -8,8 +8,8 @@ against it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypedDict
 
 import numpy as np
@@ -48,12 +48,16 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Quad:
-    """The quadratic 1/2 x.Hx + p.x + c, and the original nodes remembered in it."""
+    """The quadratic 1/2 x.Hx + p.x + c, and the original nodes remembered in it.
+
+    Those who were compressed together with others are `blended`.
+    """
 
     H: Vector
     p: Vector
     c: float
     members: frozenset[int]
+    blended: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -67,7 +71,7 @@ class Pilot:
 
 
 class Departure(TypedDict):
-    """The record of one departure."""
+    """The record of one departure or crash."""
 
     node: int
     round: int
@@ -76,6 +80,33 @@ class Departure(TypedDict):
     bounds: dict[str, float]
     edges_added: list[Edge]
     lost: list[int]
+    checkpoint: int | None
+
+
+class Change(TypedDict):
+    """The record of one return, join or forget."""
+
+    kind: str
+    node: int
+    round: int
+    holder: int | None
+    sponsor: int | None
+    neighbours: list[int]
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happens at the end of a round; `kind` is one of KINDS."""
+
+    kind: str
+    node: int
+    round: int
+    neighbours: Sequence[int] | None = None
+
+
+# In the order in which they happen at the end of a round.
+KINDS = ("crash", "departure", "forget", "return", "join")
 
 
 @dataclass
@@ -95,11 +126,12 @@ class ReferenceRun:
     inherited: dict[int, Quad]
     lost: set[int]
     edges: set[Edge]
+    changes: list[Change]
 
 
 @dataclass
 class Setting:
-    """What never changes during a run."""
+    """What never changes during a run, but for the optimum: it moves with joins and forgets."""
 
     objectives: Sequence[Objective]
     step: float
@@ -109,13 +141,17 @@ class Setting:
 
 @dataclass
 class State:
-    """What changes: the graph and, for each node alive, x, z, the local track u, and h - f."""
+    """What changes: the graph and, for each node alive, x, z, and h - f.
+
+    The local track u needs nobody: it goes on for everybody, there or not.
+    """
 
     neighbours: dict[int, set[int]]
     x: dict[int, Vector]
     z: dict[int, Vector]
     u: dict[int, Vector]
     inherited: dict[int, Quad]
+    heirs: set[int] = field(default_factory=set)  # who inherited something in this round
 
 
 @dataclass
@@ -145,6 +181,7 @@ def quad_sum(first: Quad | None, second: Quad | None) -> Quad | None:
         p=first.p + second.p,
         c=first.c + second.c,
         members=first.members | second.members,
+        blended=first.blended | second.blended,
     )
 
 
@@ -279,6 +316,7 @@ def play_round(setting: Setting, state: State) -> None:
         before = working_gradient(setting, state, j, state.x[j])
         new_x[j] = mixed_x
         new_z[j] = mixed_z + after - before
+    for j in state.u:
         new_u[j] = local_step(setting.objectives[j], state.u[j])
     state.x = new_x
     state.z = new_z
@@ -332,13 +370,12 @@ def point_legacy(setting: Setting, node: int, x: Vector, t: int, cap: float | No
     return Legacy(x, quad_around(x, 0.0, np.zeros_like(x), eta, node))
 
 
-def oracle_bounds(setting: Setting, state: State, node: int) -> dict[str, float]:
+def oracle_bounds(setting: Setting, state: State, node: int, remaining: int) -> dict[str, float]:
     """The three bounds of `eq:anchor` in the units of `cor:selective`, with true distances."""
     objective = setting.objectives[node]
     n = len(setting.objectives)
     mu = min(f.curvature.a for f in setting.objectives)
     omega = (objective.curvature.b - objective.curvature.a) / 2
-    remaining = len(state.neighbours) - 1
     best = setting.optimum
     return {
         "consensus": 2 * omega * norm(state.x[node] - best) / (n * mu),
@@ -348,7 +385,7 @@ def oracle_bounds(setting: Setting, state: State, node: int) -> dict[str, float]
 
 
 def certified_bounds(
-    setting: Setting, state: State, node: int, t: int, drop: str
+    setting: Setting, state: State, node: int, t: int, drop: str, remaining: int
 ) -> dict[str, float]:
     """The three bounds of `eq:anchor` in the units of `cor:selective`, from the pilot."""
     pilot = need_pilot(setting)
@@ -358,7 +395,6 @@ def certified_bounds(
     a = objective.curvature.a
     b = objective.curvature.b
     omega = (b - a) / 2
-    remaining = len(state.neighbours) - 1
     eps = certified_error(pilot, t)
     local = pilot.zeta / a + norm(objective.gradient(state.u[node])) / a
     if drop == "heterogeneity":
@@ -387,7 +423,7 @@ def sensitivity(kappa: float, spread: float, m: int) -> float:
 
 
 def adaptive_choice(
-    setting: Setting, state: State, node: int, t: int, will: Will
+    setting: Setting, state: State, node: int, t: int, will: Will, remaining: int
 ) -> tuple[str, dict[str, float]]:
     """Rule `eq:anchor`: the smallest bound wins; ties go to consensus, then local, then none.
 
@@ -396,9 +432,9 @@ def adaptive_choice(
     if min(f.curvature.a for f in setting.objectives) == 0:
         return "consensus", {}
     if will["rule"] == "oracle":
-        bounds = oracle_bounds(setting, state, node)
+        bounds = oracle_bounds(setting, state, node, remaining)
     elif will["rule"] == "certified":
-        bounds = certified_bounds(setting, state, node, t, will["drop"])
+        bounds = certified_bounds(setting, state, node, t, will["drop"], remaining)
     else:
         raise ValueError(f"unknown rule {will['rule']!r}")
     choice = "consensus"
@@ -410,14 +446,14 @@ def adaptive_choice(
 
 
 def decide(
-    setting: Setting, state: State, node: int, t: int, will: Will
+    setting: Setting, state: State, node: int, t: int, will: Will, remaining: int
 ) -> tuple[str, dict[str, float]]:
-    """What the will says at the moment of leaving: the choice and the bounds behind it."""
+    """What the will says when `remaining` others stay: the choice and the bounds behind it."""
     kind = will["kind"]
     if kind == "given":
         return will["choice"], {}
     if kind == "adaptive":
-        return adaptive_choice(setting, state, node, t, will)
+        return adaptive_choice(setting, state, node, t, will, remaining)
     fixed = {
         "classic": "classic",
         "forgetful": "none",
@@ -457,6 +493,8 @@ def inherit(state: State, heir: int, bequest: Quad | None) -> None:
     total = quad_sum(state.inherited.get(heir), bequest)
     if total is not None:
         state.inherited[heir] = total
+    if bequest is not None:
+        state.heirs.add(heir)
 
 
 def hand_off_exact(
@@ -475,6 +513,8 @@ def hand_off_exact(
     surplus = state.z[node] - working_gradient(setting, state, node, state.x[node])
     own = None if legacy is None else legacy.quad
     bequest = quad_sum(quad_sum(own, state.inherited.get(node)), blur)
+    if bequest is not None and blur is not None:
+        bequest = replace(bequest, blended=bequest.members)
     state.z[heir] = state.z[heir] + surplus
     if bequest is not None:
         state.z[heir] = state.z[heir] + quad_gradient(bequest, state.x[heir])
@@ -517,7 +557,6 @@ def forget_node(state: State, node: int) -> None:
     """Delete everything the leaver held."""
     del state.x[node]
     del state.z[node]
-    del state.u[node]
     state.inherited.pop(node, None)
 
 
@@ -533,7 +572,7 @@ def leave(
     """One departure from beginning to end: decide, hand over, heal the graph, forget the node."""
     if len(state.neighbours) == 1:
         raise ValueError("the last remaining node cannot leave")
-    choice, bounds = decide(setting, state, node, t, will)
+    choice, bounds = decide(setting, state, node, t, will, len(state.neighbours) - 1)
     heir = choose_heir(state, node, leaving_now)
     lost: set[int] = set()
     if choice in ("none", "classic"):
@@ -559,7 +598,140 @@ def leave(
         "bounds": bounds,
         "edges_added": edges_added,
         "lost": sorted(lost),
+        "checkpoint": None,
     }
+
+
+# --- crashes ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Checkpoint:
+    """What a node's buddies keep of it, besides what it inherited: that is always up to date."""
+
+    round: int
+    choice: str
+    bounds: dict[str, float]
+    legacy: Legacy | None
+
+
+def make_checkpoint(
+    setting: Setting, state: State, node: int, t: int, will: Will | None, remaining: int
+) -> Checkpoint:
+    """What the node would bequeath of its own loss if it had to, with so many others left."""
+    if will is None:
+        return Checkpoint(t, "none", {}, None)
+    choice, bounds = decide(setting, state, node, t, will, max(remaining, 1))
+    legacy = None
+    if choice not in ("none", "classic"):
+        legacy = own_legacy(setting, state, node, t, will, choice)
+    return Checkpoint(t, choice, bounds, legacy)
+
+
+def buddies_of(neighbours: dict[int, set[int]], node: int, count: int) -> list[int]:
+    """Who keeps a node's checkpoints: neighbours first, then strangers; the next ids upward."""
+    upward = sorted(j for j in neighbours if j > node) + sorted(j for j in neighbours if j < node)
+    near = [j for j in upward if j in neighbours[node]]
+    far = [j for j in upward if j not in neighbours[node]]
+    return (near + far)[:count]
+
+
+def crash(
+    state: State,
+    node: int,
+    t: int,
+    crashed: set[int],
+    buddies: list[int],
+    checkpoint: Checkpoint | None,
+) -> Departure:
+    """One node dies; the first of its buddies that lives adopts what it kept of it."""
+    alive = [j for j in buddies if j not in crashed]
+    led = state.inherited.get(node)
+    lost: set[int] = set()
+    choice = "none"
+    bounds: dict[str, float] = {}
+    adopter = None
+    if alive and checkpoint is not None:
+        adopter = alive[0]
+        choice, bounds = checkpoint.choice, checkpoint.bounds
+        if checkpoint.legacy is None:
+            lost = {node}
+            inherit(state, adopter, led)
+        else:
+            inherit(state, adopter, quad_sum(checkpoint.legacy.quad, led))
+        hub = adopter
+    else:
+        lost = {node} if led is None else {node, *led.members}
+        near = sorted(j for j in state.neighbours[node] if j not in crashed)
+        far = sorted(j for j in state.neighbours if j not in crashed)
+        hub = (near + far)[0]
+    edges_added = remove_and_heal(state.neighbours, node, hub)
+    forget_node(state, node)
+    return {
+        "node": node,
+        "round": t,
+        "heir": adopter,
+        "choice": choice,
+        "bounds": bounds,
+        "edges_added": edges_added,
+        "lost": sorted(lost),
+        "checkpoint": None if adopter is None or checkpoint is None else checkpoint.round,
+    }
+
+
+# --- returns, joins, forgets ------------------------------------------------------------------
+
+
+def withdraw(state: State, node: int, part: Quad | None) -> tuple[int | None, bool]:
+    """Take the node's legacy out of what its holder inherited; who that is, and if exactly."""
+    for holder in sorted(state.inherited):
+        held = state.inherited[holder]
+        if node not in held.members:
+            continue
+        assert part is not None
+        x = state.x[holder]
+        rest = quad_without(held, part, node, x)
+        state.z[holder] = state.z[holder] - quad_gradient(held, x)
+        del state.inherited[holder]
+        if rest is not None:
+            state.inherited[holder] = rest
+            state.z[holder] = state.z[holder] + quad_gradient(rest, x)
+        return holder, node not in held.blended
+    return None, True
+
+
+def quad_without(held: Quad, part: Quad, node: int, x: Vector) -> Quad | None:
+    """The difference; out of a compressed sum, with curvature below zero raised to zero.
+
+    The gradient at x is the same then.
+    """
+    members = held.members - {node}
+    if not members:
+        return None
+    H, p, c = held.H - part.H, held.p - part.p, held.c - part.c
+    values, basis = np.linalg.eigh((H + H.T) / 2)
+    if node in held.blended and values[0] < 0:
+        raised = basis @ np.diag(np.maximum(values, 0.0)) @ basis.T
+        value, slope = 0.5 * float(x @ H @ x) + float(p @ x) + c, H @ x + p
+        H, p = raised, slope - raised @ x
+        c = value - 0.5 * float(x @ H @ x) - float(p @ x)
+    return Quad(H, p, c, members, held.blended - {node})
+
+
+def come_in(
+    setting: Setting, state: State, node: int, known: Iterable[int], holder: int | None
+) -> tuple[int, list[int]]:
+    """A node comes in at its sponsor's iterate; returns the sponsor and the new neighbours."""
+    neighbours = sorted(j for j in known if j in state.neighbours)
+    if not neighbours:
+        neighbours = [min(state.neighbours) if holder is None else holder]
+    sponsor = neighbours[0] if holder is None else holder
+    state.neighbours[node] = set(neighbours)
+    for j in neighbours:
+        state.neighbours[j].add(node)
+    state.x[node] = state.x[sponsor].copy()
+    state.z[node] = working_gradient(setting, state, node, state.x[node])
+    return sponsor, neighbours
 
 
 # --- measuring and running --------------------------------------------------------------------
@@ -584,32 +756,38 @@ def invariant_gap(setting: Setting, state: State) -> float:
     return norm(total)
 
 
-def starting_state(setting: Setting, edges: Iterable[Edge], start: Vector | None) -> State:
+def starting_state(
+    setting: Setting, edges: Iterable[Edge], start: Vector | None, absent: set[int]
+) -> State:
     """x at the start (zero unless given; one row per node, or one row for all), z = grad f(x)."""
     n = len(setting.objectives)
     shape = (n, setting.optimum.size)
     given = np.zeros(shape) if start is None else np.asarray(start, dtype=np.float64)
     rows = np.broadcast_to(given, shape)
-    state = State(neighbours=build_graph(n, edges), x={}, z={}, u={}, inherited={})
+    neighbours = build_graph(n, edges)
+    for node in absent:
+        for j in neighbours[node]:
+            neighbours[j].remove(node)
+        del neighbours[node]
+    state = State(neighbours=neighbours, x={}, z={}, u={}, inherited={})
     for i in range(n):
-        state.x[i] = rows[i].copy()
         state.u[i] = rows[i].copy()
-        state.z[i] = working_gradient(setting, state, i, state.x[i])
+        if i not in absent:
+            state.x[i] = rows[i].copy()
+            state.z[i] = working_gradient(setting, state, i, state.x[i])
     return state
 
 
-def schedule(n: int, departures: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-    """Who leaves at the end of which round, ascending ids within a round."""
-    by_round: dict[int, list[int]] = {}
-    seen: set[int] = set()
-    for node, t in departures:
-        if t < 1:
-            raise ValueError(f"node {node} cannot leave before the end of round 1")
-        if node in seen or not 0 <= node < n:
-            raise ValueError(f"node {node} leaves twice or does not exist")
-        seen.add(node)
-        by_round.setdefault(t, []).append(node)
-    return {t: sorted(nodes) for t, nodes in by_round.items()}
+def schedule(n: int, events: Iterable[Event]) -> dict[int, list[Event]]:
+    """What happens at the end of which round, in the order in which it happens."""
+    by_round: dict[int, list[Event]] = {}
+    for event in events:
+        if event.round < 1 or not 0 <= event.node < n:
+            raise ValueError(f"{event} is before the end of round 1, or of nobody")
+        by_round.setdefault(event.round, []).append(event)
+    for happening in by_round.values():
+        happening.sort(key=lambda event: (KINDS.index(event.kind), event.node))
+    return by_round
 
 
 def run(
@@ -623,25 +801,139 @@ def run(
     start: Vector | None = None,
     pilot: Pilot | None = None,
 ) -> ReferenceRun:
-    """Run `alg:lgt` for `rounds` rounds; a node leaving "at round t" leaves at the end of it.
+    """Run `alg:lgt` for `rounds` rounds; a node leaving "at round t" leaves at the end of it."""
+    leaving = list(departures)
+    if len({node for node, _ in leaving}) < len(leaving):
+        raise ValueError("a node leaves twice")
+    return run_events(
+        objectives,
+        edges,
+        [Event("departure", node, t) for node, t in leaving],
+        {(node, t): wills[node] for node, t in leaving},
+        rounds,
+        step,
+        lambda _: optimum,
+        start,
+        pilot,
+    )
 
-    error[t] and gap[t] are taken after round t and its departures; index 0 is the start. A
-    departure scheduled after the last round has not happened yet.
+
+def run_events(
+    objectives: Sequence[Objective],
+    edges: Iterable[Edge],
+    events: Iterable[Event],
+    wills: Mapping[tuple[int, int], Will],
+    rounds: int,
+    step: float,
+    optimum_of: Callable[[frozenset[int]], Vector],
+    start: Vector | None = None,
+    pilot: Pilot | None = None,
+    buddies: int = 1,
+    checkpoint_every: int | None = 20,
+) -> ReferenceRun:
+    """Run `alg:lgt` with every kind of event, each at the end of its round.
+
+    `wills` are by node and by the round in which it leaves or crashes. error[t] and gap[t] are
+    taken after round t and what happens at its end; index 0 is the start. What is scheduled after
+    the last round has not happened yet.
     """
-    setting = Setting(objectives, step, np.asarray(optimum, dtype=np.float64), pilot)
-    state = starting_state(setting, edges, start)
-    leavers = schedule(len(objectives), departures)
+    n, edges = len(objectives), list(edges)
+    happening = schedule(n, events)
+    joins = [event for now in happening.values() for event in now if event.kind == "join"]
+    absent = {event.node for event in joins}
+    known: dict[int, Iterable[int]] = dict(build_graph(n, edges))
+    for event in joins:
+        if event.neighbours is not None:
+            known[event.node] = event.neighbours
+    counted = frozenset(range(n)) - absent
+    best = np.asarray(optimum_of(counted), dtype=np.float64)
+    setting = Setting(objectives, step, best, pilot)
+    state = starting_state(setting, edges, start, absent)
     error = [worst_error(setting, state)]
     gap = [invariant_gap(setting, state)]
     records: list[Departure] = []
+    changes: list[Change] = []
     lost: set[int] = set()
+    bequeathed: dict[int, Quad | None] = {}
+    kept: dict[int, Checkpoint] = {}
+
+    def checkpoint(nodes: Iterable[int], t: int, remaining: int) -> None:
+        """These nodes send their buddies what they would bequeath now."""
+        for node in sorted(nodes):
+            coming = sorted(
+                event.round
+                for now in happening.values()
+                for event in now
+                if event.node == node and event.kind == "crash" and event.round >= t
+            )
+            will = wills.get((node, coming[0])) if coming else None
+            kept[node] = make_checkpoint(setting, state, node, t, will, remaining)
+
+    checkpoint(state.neighbours, 0, len(state.neighbours) - 1)
     for t in range(1, rounds + 1):
         play_round(setting, state)
-        leaving_now = leavers.get(t, [])
-        for node in leaving_now:
-            record = leave(setting, state, node, t, wills[node], set(leaving_now))
+        now = happening.get(t, [])
+        if checkpoint_every is not None and t % checkpoint_every == 0:
+            checkpoint(state.neighbours, t, len(state.neighbours) - 1)
+        newcomers: set[int] = set()
+
+        crashed = {event.node for event in now if event.kind == "crash"}
+        before = {node: set(others) for node, others in state.neighbours.items()}
+        for node in sorted(crashed):
+            keepers = buddies_of(before, node, buddies)
+            found = None if checkpoint_every is None else kept[node]
+            record = crash(state, node, t, crashed, keepers, found)
+            own = None if found is None or record["heir"] is None else found.legacy
+            bequeathed[node] = None if own is None else own.quad
             records.append(record)
             lost |= set(record["lost"])
+        if crashed:
+            restart_trackers(setting, state)
+
+        leaving_now = {event.node for event in now if event.kind == "departure"}
+        for node in sorted(leaving_now):
+            will = wills[node, t]
+            choice, _ = decide(setting, state, node, t, will, len(state.neighbours) - 1)
+            leg = None
+            if choice not in ("none", "classic"):
+                leg = own_legacy(setting, state, node, t, will, choice)
+            bequeathed[node] = None if leg is None else leg.quad
+            record = leave(setting, state, node, t, will, leaving_now)
+            records.append(record)
+            lost |= set(record["lost"])
+
+        for event in now:
+            if event.kind in ("crash", "departure"):
+                continue
+            holder, exact = None, True
+            if event.kind != "join":
+                holder, exact = withdraw(state, event.node, bequeathed[event.node])
+                lost.discard(event.node)
+            sponsor: int | None = None
+            neighbours: list[int] = []
+            if event.kind == "forget":
+                counted = counted - {event.node}
+            else:
+                sponsor, neighbours = come_in(setting, state, event.node, known[event.node], holder)
+                newcomers.add(event.node)
+                counted = counted | {event.node}
+            changes.append(
+                {
+                    "kind": event.kind,
+                    "node": event.node,
+                    "round": t,
+                    "holder": holder,
+                    "sponsor": sponsor,
+                    "neighbours": neighbours,
+                    "exact": exact,
+                }
+            )
+
+        heirs = {j for j in state.heirs if j in state.neighbours}
+        state.heirs = set()
+        checkpoint(heirs, t, len(state.neighbours) - 1)
+        setting.optimum = np.asarray(optimum_of(counted), dtype=np.float64)
+        checkpoint(newcomers, t, len(state.neighbours) - 1)
         error.append(worst_error(setting, state))
         gap.append(invariant_gap(setting, state))
     survivors = sorted(state.neighbours)
@@ -655,4 +947,5 @@ def run(
         inherited=dict(state.inherited),
         lost=lost,
         edges=edge_set(state.neighbours),
+        changes=changes,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import bequest as bq
+from bequest.core import topology
 
 WILLS = {
     "classic": bq.wills.Classic(),
@@ -33,7 +34,7 @@ class Scenario:
 
     objectives: list[bq.Objective]
     graph: bq.Graph
-    departures: list[bq.Departure]
+    departures: list
     rounds: int
     step: float
     start: np.ndarray
@@ -118,3 +119,58 @@ def scenario(seed: int, *, rounds: int = 40) -> Scenario:
     stiffest = max(loss.curvature.b for loss in losses)
     start = rng.standard_normal((n, dim)) if rng.integers(2) else rng.standard_normal(dim)
     return Scenario(losses, graph(rng, n), departures, rounds, 0.1 / stiffest, start)
+
+
+def membership(seed: int, *, rounds: int = 60) -> Scenario:
+    """Every kind of event, alone and together, in any order that makes sense."""
+    rng = np.random.default_rng([seed, 7])
+    n, dim = int(rng.integers(2, 9)), int(rng.integers(1, 5))
+    losses = objectives(rng, n, dim, mixed=bool(rng.integers(2)))
+    network = graph(rng, n)
+    joining = _who_can_be_missing(rng, network)
+    here, waiting = set(range(n)) - joining, set(joining)
+    gone: dict[int, bool] = {}  # node -> whether it is forgotten
+    events: list = []
+
+    def some(nodes, most):
+        count = min(int(rng.integers(0, most + 1)), len(nodes))
+        return [int(node) for node in rng.permutation(sorted(nodes))[:count]]
+
+    for t in sorted({int(t) for t in rng.integers(1, rounds + 1, size=int(rng.integers(2, 9)))}):
+        leaving = some(here, len(here) - 1 if rng.random() < 0.2 else min(2, len(here) - 1))
+        before = dict(gone)
+        for node in leaving:
+            events.append((bq.Crash if rng.random() < 0.5 else bq.Departure)(node, t))
+            gone[node] = False
+            here.remove(node)
+        for node in some([node for node, forgotten in before.items() if not forgotten], 1):
+            events.append(bq.Forget(node, t))
+            gone[node] = True
+        for node in some(before, 2):
+            events.append(bq.Return(node, t))
+            here.add(node)
+            del gone[node]
+        for node in some(waiting, 2):
+            named = tuple(some(set(range(n)) - {node}, 3))
+            events.append(bq.Join(node, t, named if named and rng.random() < 0.5 else None))
+            here.add(node)
+            waiting.remove(node)
+    events += [bq.Join(node, rounds) for node in waiting]
+    stiffest = max(loss.curvature.b for loss in losses)
+    start = rng.standard_normal((n, dim)) if rng.integers(2) else rng.standard_normal(dim)
+    mixed = [events[k] for k in rng.permutation(len(events))]
+    return Scenario(losses, network, mixed, rounds, 0.1 / stiffest, start)
+
+
+def _who_can_be_missing(rng: np.random.Generator, network: bq.Graph) -> set[int]:
+    """Some nodes without which the rest of the network still holds together."""
+    missing: set[int] = set()
+    for node in rng.permutation(network.n)[: int(rng.integers(0, network.n))].tolist():
+        rest = network.network()
+        for other in missing | {node}:
+            for neighbour in rest.pop(other):
+                if neighbour in rest:
+                    rest[neighbour].discard(other)
+        if rest and len(topology.components(rest)) == 1:
+            missing.add(node)
+    return missing

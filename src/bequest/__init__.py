@@ -24,7 +24,11 @@ if _TYPE_CHECKING:
     from bequest.model import partition as partition
     from bequest.model import problems as problems
     from bequest.model import wills as wills
+    from bequest.model.events import Crash as Crash
     from bequest.model.events import Departure as Departure
+    from bequest.model.events import Forget as Forget
+    from bequest.model.events import Join as Join
+    from bequest.model.events import Return as Return
     from bequest.model.graph import Graph as Graph
     from bequest.model.objectives import Function as Function
     from bequest.model.objectives import Huber as Huber
@@ -34,6 +38,7 @@ if _TYPE_CHECKING:
     from bequest.model.objectives import Quadratic as Quadratic
     from bequest.model.objectives import Softmax as Softmax
     from bequest.model.problem import Problem as Problem
+    from bequest.model.run import ChangeRecord as ChangeRecord
     from bequest.model.run import DepartureRecord as DepartureRecord
     from bequest.model.run import Run as Run
     from bequest.model.run import Status as Status
@@ -44,14 +49,18 @@ if _TYPE_CHECKING:
 # name -> the module it lives in; a module itself where the two are the same thing
 _HOMES = {
     "Certificate": "bequest.core.certificates",
+    "ChangeRecord": "bequest.model.run",
+    "Crash": "bequest.model.events",
     "Curvature": "bequest.core.curvature",
     "Departure": "bequest.model.events",
     "DepartureRecord": "bequest.model.run",
     "Farewell": "bequest.core.farewell",
+    "Forget": "bequest.model.events",
     "Function": "bequest.model.objectives",
     "GradientTracking": "bequest.solver",
     "Graph": "bequest.model.graph",
     "Huber": "bequest.model.objectives",
+    "Join": "bequest.model.events",
     "LeastSquares": "bequest.model.objectives",
     "Legacy": "bequest.core.legacy",
     "Logistic": "bequest.model.objectives",
@@ -59,6 +68,7 @@ _HOMES = {
     "Pilot": "bequest.core.bounds",
     "Problem": "bequest.model.problem",
     "Quadratic": "bequest.model.objectives",
+    "Return": "bequest.model.events",
     "Run": "bequest.model.run",
     "Softmax": "bequest.model.objectives",
     "Status": "bequest.model.run",

@@ -13,9 +13,13 @@ Every error says what happened and where, and its ``remedy`` says what to do abo
     │   │   └── GradientMismatch    a gradient that is not the derivative of its value
     │   ├── InvalidGraph            edges that do not describe a network of these nodes
     │   │   └── DisconnectedGraph   some nodes cannot hear each other
-    │   ├── InvalidEvent            a departure that cannot happen
+    │   ├── InvalidEvent            a change of membership that cannot happen
     │   │   ├── UnknownNode         names a node that does not exist
+    │   │   ├── NotThere            of a node that has not joined yet
+    │   │   ├── StillHere           returns, joins or is forgotten while it is there
     │   │   ├── LeavesTwice         a node leaves that has already left
+    │   │   ├── JoinsTwice          a node joins that has been there before
+    │   │   ├── ForgottenTwice      a node is forgotten that is forgotten already
     │   │   ├── EverybodyLeaves     nobody would be left to remember
     │   │   └── OutsideTheRun       happens before the first or after the last round
     │   ├── InvalidWill             a will that cannot be executed in this run
@@ -25,7 +29,11 @@ Every error says what happened and where, and its ``remedy`` says what to do abo
     │   ├── InvalidResult           a result file that cannot be used
     │   └── CannotWrite             a place where results cannot be written
     ├── NotInstalled                an optional package that is needed (also an ImportError)
+    ├── MalformedMessage            bytes that are not a message
+    │   ├── UnsupportedVersion      a message in another version of the format
+    │   └── MessageTooLarge         a message that takes more memory than it may
     ├── OptimumUnknown              the minimiser does not exist or was not found
+    ├── Stalled                     a network of nodes that wait for each other; a defect
     └── Diverged                    raised by ``Run.raise_for_status`` only
 """
 
@@ -93,15 +101,31 @@ class DisconnectedGraph(InvalidGraph):
 
 
 class InvalidEvent(InvalidInput):
-    """A departure that cannot happen."""
+    """A change of membership that cannot happen."""
 
 
 class UnknownNode(InvalidEvent):
     """An event names a node that does not exist."""
 
 
+class NotThere(InvalidEvent):
+    """An event of a node that has not joined yet."""
+
+
+class StillHere(InvalidEvent):
+    """A node returns, joins or is forgotten while it is there."""
+
+
 class LeavesTwice(InvalidEvent):
-    """A node leaves that has already left."""
+    """A node leaves that has already left, without returning in between."""
+
+
+class JoinsTwice(InvalidEvent):
+    """A node joins that has been there before; it can only return."""
+
+
+class ForgottenTwice(InvalidEvent):
+    """A node is forgotten that is forgotten already."""
 
 
 class EverybodyLeaves(InvalidEvent):
@@ -140,9 +164,25 @@ class NotInstalled(BequestError, ImportError):
     """An optional package that is needed here; also an ImportError."""
 
 
+class MalformedMessage(BequestError):
+    """Bytes that are not a message, or a message that would make no sense to anybody."""
+
+
+class UnsupportedVersion(MalformedMessage):
+    """A message in another version of the format than ours."""
+
+
+class MessageTooLarge(MalformedMessage):
+    """A message that takes, or could take, more memory than it may."""
+
+
 class OptimumUnknown(BequestError):
     """The minimiser does not exist, or was not found to the promised accuracy."""
 
 
 class Diverged(BequestError):
     """The iterates left every bounded region; raised by ``Run.raise_for_status`` only."""
+
+
+class Stalled(BequestError):
+    """Nodes wait for each other and nothing is under way: a defect, with the story of a node."""

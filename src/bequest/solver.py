@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bequest.core import bounds
-from bequest.core.arrays import is_whole
+from bequest.core import bounds, topology
+from bequest.core.arrays import frozen, is_whole
 from bequest.core.bounds import Pilot
 from bequest.core.legacy import Legacy
 from bequest.engines.base import Plan
 from bequest.engines.vector import Vector as VectorEngine
 from bequest.errors import (
     DimensionMismatch,
+    DisconnectedGraph,
     InvalidMethod,
     InvalidObjective,
     InvalidWill,
     NotFinite,
     OptimumUnknown,
 )
-from bequest.model.events import schedule
+from bequest.model.events import acquaintances, counted, in_order, schedule
 from bequest.model.graph import as_graph
 from bequest.model.problem import Problem
 from bequest.model.run import Run, Status
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Matrix, Vector
     from bequest.engines.base import Engine, Progress
-    from bequest.model.events import Departure
+    from bequest.model.events import Changes, Event
     from bequest.model.graph import Graph
 
 
@@ -68,13 +69,15 @@ def solve(
     problem: Problem,
     graph: Graph | Any,  # noqa: ANN401 - a networkx graph or an edge list
     *,
-    departures: Iterable[Departure] = (),
+    departures: Iterable[Event] = (),
     will: Will | Mapping[int | None, Will] = Adaptive(),  # noqa: B008 - immutable
     method: GradientTracking = GradientTracking(),  # noqa: B008 - immutable
     rounds: int,
     engine: Engine | None = None,
     start: ArrayLike | None = None,
     pilot: Pilot | None = None,
+    buddies: int = 1,
+    checkpoint_every: int | None = 20,
     progress: Progress | None = None,
 ) -> Run:
     """Minimise the sum of everybody's losses, also of those who leave on the way.
@@ -82,7 +85,8 @@ def solve(
     Args:
         problem: the losses, one per node.
         graph: who talks to whom: a Graph, a networkx graph or an edge list.
-        departures: who leaves for good, and after which round.
+        departures: who leaves, crashes, returns, joins or is to be forgotten, and after which
+            round.
         will: what leavers bequeath: one will for everybody, or a mapping from node to will with a
             default under the key None.
         method: the iteration.
@@ -91,6 +95,8 @@ def solve(
         start: one x0, or one per node; zeros by default.
         pilot: the certificate of the network's error, for wills that need one; measured on a run
             without departures (``calibrate``) if not given.
+        buddies: how many others keep a node's last checkpoint, in case that it crashes.
+        checkpoint_every: so many rounds lie between two checkpoints; None for no checkpoints.
         progress: called with the number of rounds completed, now and then.
 
     Returns:
@@ -115,10 +121,20 @@ def solve(
         raise InvalidMethod(f"The method is {method!r}.", remedy="Pass GradientTracking(step=...).")
     if not is_whole(rounds, least=0):
         raise InvalidMethod(f"rounds is {rounds}.", remedy="Use a whole number >= 0.")
+    if not is_whole(buddies, least=0):
+        raise InvalidMethod(f"buddies is {buddies}.", remedy="Use a whole number >= 0.")
+    if checkpoint_every is not None and not is_whole(checkpoint_every, least=1):
+        raise InvalidMethod(
+            f"checkpoint_every is {checkpoint_every}.",
+            remedy="Use a whole number >= 1, or None for no checkpoints.",
+        )
     network = as_graph(graph, problem.n)
-    leaving = schedule(departures, n=problem.n, rounds=int(rounds))
+    events = in_order(departures, n=problem.n, rounds=int(rounds))
+    changes = schedule(events, n=problem.n, rounds=int(rounds))
     check_wills(will, n=problem.n)
-    wills = {node: will_of(will, node) for nodes in leaving.values() for node in nodes}
+    wills = _wills(will, problem.n, changes)
+    leavers = sorted({node for now in changes.values() for node in (*now.crashes, *now.departures)})
+    asked = {node: wills[node] for node in leavers if node in wills}
     origin = _start(problem, start)
     carrier = VectorEngine() if engine is None else engine
     if isinstance(carrier, type) or not hasattr(carrier, "run"):
@@ -130,36 +146,45 @@ def solve(
             f"The pilot is {pilot!r}.", remedy="Pass what bequest.calibrate returns, or nothing."
         )
     # In regime (C) Adaptive anchors at the iterate without asking; only GT-P still needs a pilot.
-    if pilot is None and any(w.needs_pilot_in(problem.regime) for w in wills.values()):
+    if pilot is None and any(w.needs_pilot_in(problem.regime) for w in asked.values()):
         pilot = calibrate(
             problem,
             network,
             method=method,
-            rounds=max(leaving),
+            rounds=max(changes),
             start=origin,
-            spread=any(w.needs_spread for w in wills.values()),
+            spread=any(w.needs_spread for w in asked.values()),
         )
+    members = counted(changes, problem.n)
     plan = Plan(
         problem=problem,
         graph=network,
-        schedule=leaving,
+        schedule=changes,
         wills=wills,
         rounds=int(rounds),
         step=method.step,
         start=origin,
         pilot=pilot,
-        optimum=_optimum(problem, wills),
+        buddies=int(buddies),
+        checkpoint_every=None if checkpoint_every is None else int(checkpoint_every),
+        absent=frozenset(range(problem.n)) - members[0],
+        known=acquaintances(events, network),
+        counted=members,
+        optima=_optima(problem, members, asked),
     )
+    _check_beginning(plan)
     outcome = carrier.run(plan, progress)
     return Run(
         status=outcome.status,
         trajectory=outcome.trajectory,
         departures=outcome.departures,
+        changes=outcome.changes,
         survivors=outcome.survivors,
         x=outcome.x,
         inherited=outcome.inherited,
         lost=outcome.lost,
         steps=outcome.steps,
+        optima=plan.optima,
         problem=problem,
         graph=network,
         pilot=pilot,
@@ -213,10 +238,28 @@ def calibrate(
     return Pilot(radius=radius, theta=theta, zeta=zeta, spread=distance, floor=floor)
 
 
-def _optimum(problem: Problem, wills: Mapping[int, Will]) -> Vector | None:
-    """Return x*, or None if it cannot be computed and nobody needs it."""
+def _wills(
+    will: Will | Mapping[int | None, Will], n: int, changes: Mapping[int, Changes]
+) -> dict[int, Will]:
+    """Return everybody's will; who leaves in good order must have one."""
+    if isinstance(will, Will) or None in will:
+        return {node: will_of(will, node) for node in range(n)}
+    leaving = {node for now in changes.values() for node in now.departures}
+    willing = leaving.union(node for node in will if node is not None)
+    return {node: will_of(will, node) for node in sorted(willing)}
+
+
+def _optima(
+    problem: Problem, members: Mapping[int, frozenset[int]], wills: Mapping[int, Will]
+) -> dict[int, Vector] | None:
+    """Return every x* aimed at, or None if one cannot be computed and nobody needs it."""
     try:
-        return problem.optimum()
+        return {
+            t: problem.optimum()
+            if len(nodes) == problem.n
+            else frozen(problem.among(nodes).minimiser(Legacy.zero(problem.dim)))
+            for t, nodes in members.items()
+        }
     except OptimumUnknown as error:
         for node, will in wills.items():
             if will.needs_oracle:
@@ -225,6 +268,18 @@ def _optimum(problem: Problem, wills: Mapping[int, Will]) -> Vector | None:
                     remedy='Use Adaptive(rule="certified") with a pilot, or Consensus.',
                 ) from error
         return None
+
+
+def _check_beginning(plan: Plan) -> None:
+    """Refuse a network that falls apart without those who are yet to join."""
+    parts = topology.components(plan.network())
+    if len(parts) > 1:
+        joining = ", ".join(map(str, sorted(plan.absent)))
+        raise DisconnectedGraph(
+            f"Without those who join later ({joining}) the graph falls into {len(parts)} parts.",
+            remedy="Add an edge between the parts, or let those who hold them together be there "
+            "from the start.",
+        )
 
 
 def _start(problem: Problem, start: ArrayLike | None) -> Matrix:

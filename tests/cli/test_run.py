@@ -38,6 +38,45 @@ def test_several_seeds_show_median_and_worst(bequest, write):
     assert "chosen per seed" in result.stdout
 
 
+LIFE = """
+[departures]
+events = [
+  { node = 1, round = 30 },
+  { node = 0, round = 50, kind = "crash" },
+  { node = 4, round = 50, kind = "crash" },
+  { node = 4, round = 60, kind = "forget" },
+  { node = 1, round = 70, kind = "return" },
+  { node = 5, round = 80, kind = "join" },
+]
+"""
+
+
+def test_crashes_and_changes_are_told_in_words(bequest, write):
+    result = bequest("run", write(rest=LIFE + WILLS))
+    assert result.exit_code == 0, result.stdout
+    said = " ".join(result.stdout.split())
+    for words in (
+        "nobody remembers 4 (classic)",
+        "its checkpoint of round 40 (consensus (GT-C))",
+        "node 4 was forgotten after round 60",
+        "node 1 returned after round 70",
+        "node 5 joined after round 80: it begins at the iterate of node",
+    ):
+        assert words in said, (words, said)
+
+
+def test_a_crash_that_takes_memories_with_it_says_whose(bequest, write):
+    result = bequest("run", write(top="buddies = 0", rest=LIFE + WILLS))
+    assert "nobody remembers" in result.stdout
+    document = parsed(bequest("run", write(rest=LIFE + WILLS), "--json").stdout)
+    run = document["runs"][1]
+    assert [record["crashed"] for record in run["departures"]] == [False, True, True]
+    assert [record["checkpoint"] for record in run["departures"]] == [None, 40, 40]
+    assert [change["kind"] for change in run["changes"]] == ["forget", "return", "join"]
+    assert run["changes"][2]["neighbours"]
+    assert run["changes"][2]["exact"] is True
+
+
 def test_json_holds_everything(bequest, write):
     result = bequest("run", write(top="seeds = [1, 2]", rest=TWO + WILLS), "--json")
     assert result.exit_code == 0

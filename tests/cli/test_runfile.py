@@ -94,6 +94,26 @@ def refused(path):
         ),
         (
             "",
+            "[departures]\nevents = [{node = 1, round = 5, kind = 'crush'}]",
+            'departures.events[0].kind: is "crush", which is not known.',
+            'Did you mean "crash"?',
+        ),
+        (
+            "",
+            "[departures]\nevents = [{node = 1, round = 5, kind = 'crash', neighbours = [0]}]",
+            'departures.events[0].neighbours: is of no use with kind = "crash".',
+            "join",
+        ),
+        ("buddies = -1", "", "buddies: is -1.", "at least 0"),
+        (
+            "checkpoint_every = 'never'",
+            "",
+            'checkpoint_every: is "never", but must be a whole number.',
+            "Write a whole number",
+        ),
+        ("checkpoint_every = 0", "", "checkpoint_every: is 0.", "at least 1"),
+        (
+            "",
             "[[wills]]\nkind = 'point-only'\ncap = 'high'",
             'wills[0].cap: is "high", but must be a number.',
             "Write a number",
@@ -296,6 +316,46 @@ def test_jobs_are_what_solve_takes(write):
     run = bq.solve(**arguments)
     assert run.rounds == 200
     assert [record.node for record in run.departures] == [1, 2]
+
+
+LIFE = """
+[departures]
+events = [
+  { node = 1, round = 30 },
+  { node = 2, round = 50, kind = "crash" },
+  { node = 2, round = 60, kind = "forget" },
+  { node = 1, round = 70, kind = "return" },
+  { node = 5, round = 80, kind = "join", neighbours = [0, 3] },
+  { node = 0, round = 90, kind = "departure" },
+]
+"""
+
+
+def test_every_kind_of_event_can_be_written_down(write):
+    (job,) = load(write(top='buddies = 2\ncheckpoint_every = "none"', rest=LIFE)).jobs()
+    assert job.arguments["departures"] == [
+        bq.Departure(1, 30),
+        bq.Crash(2, 50),
+        bq.Forget(2, 60),
+        bq.Return(1, 70),
+        bq.Join(5, 80, (0, 3)),
+        bq.Departure(0, 90),
+    ]
+    assert (job.arguments["buddies"], job.arguments["checkpoint_every"]) == (2, None)
+    run = bq.solve(**job.arguments)
+    assert run.departures[1].crashed
+    assert [change.kind for change in run.changes] == ["forget", "return", "join"]
+    (usual,) = load(write(rest=LIFE)).jobs()
+    assert (usual.arguments["buddies"], usual.arguments["checkpoint_every"]) == (1, 20)
+
+
+def test_a_pilot_is_measured_for_those_who_leave_and_for_nobody_else(write):
+    point = "[[wills]]\nkind = 'point-only'\n"
+    event = "[departures]\nevents = [{{ node = 1, round = 30, kind = '{}' }}]\n"
+    (job,) = load(write(rest=event.format("crash") + point)).jobs()
+    assert job.arguments["pilot"] is not None
+    (job,) = load(write(rest=event.format("join") + point)).jobs()
+    assert job.arguments["pilot"] is None
 
 
 def test_the_shared_pilot_is_the_one_solve_would_have_measured(write):

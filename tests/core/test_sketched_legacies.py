@@ -295,3 +295,92 @@ def test_the_three_sizes_of_a_farewell():
     assert sizes == {0: (2, 8 * 23), 4: (6, 8 * 63), 10: (7.5, 8 * 78)}
     nothing = bq.Farewell(3, 9, bq.Legacy.zero(10), surplus)
     assert (nothing.vectors, nothing.nbytes) == (1, len(sent(nothing)))
+
+
+# --- taking out -------------------------------------------------------------------------------
+
+
+@given(seeds, dims, ranks, ranks, ranks)
+@settings(deadline=None)
+def test_what_went_in_unchanged_comes_out_exactly(seed, dim, r1, r2, r3):
+    """In whatever order it comes out, and however much is still inside."""
+    rng = np.random.default_rng(seed)
+    parts = [legacy(rng, dim, r, node) for node, r in enumerate((r1, r2, r3))]
+    whole = parts[0] + parts[1] + parts[2]
+    first, second, third = rng.permutation(3)
+    anywhere = rng.standard_normal(dim)
+    rest = whole.without(parts[first], at=anywhere)
+    assert_same(rest, parts[second] + parts[third], size(*parts))
+    rest = rest.without(parts[second], at=anywhere)
+    assert_same(rest, parts[third], size(*parts))
+    assert rest.without(parts[third], at=anywhere).is_zero
+    assert not rest.blended
+
+
+@given(seeds, st.integers(2, 8), st.integers(1, 6), st.integers(0, 3))
+@settings(deadline=None)
+def test_out_of_a_compressed_sum_the_rest_keeps_its_slope_and_bends_upward_only(
+    seed, dim, rank, kept
+):
+    rng = np.random.default_rng(seed)
+    parts = [legacy(rng, dim, rank, node) for node in range(3)]
+    whole = (parts[0] + parts[1]).recompress(kept, at=rng.standard_normal(dim)) + parts[2]
+    assert whole.blended == {0, 1}
+    point = rng.standard_normal(dim)
+    scale = size(*parts)
+    rest = whole.without(parts[0], at=point)
+    assert set(rest.lineage) == {1, 2}
+    assert rest.blended == {1}
+    assert rest.curvature[0] >= -1e-11 * scale
+    expected = whole.gradient(point) - parts[0].gradient(point)
+    np.testing.assert_allclose(rest.gradient(point), expected, rtol=0, atol=1e-9 * scale)
+    assert rest.value(point) == pytest.approx(
+        whole.value(point) - parts[0].value(point), rel=0, abs=1e-9 * scale
+    )
+    # who was not compressed comes out exactly
+    assert_same(whole.without(parts[2], at=point), whole - parts[2], scale)
+
+
+def test_curvature_that_a_compression_moved_away_is_raised_to_zero_and_no_further():
+    """1 is stiff along e1, 2 along e2; in two numbers they become one, and 1 is taken out."""
+    one = bq.Legacy(0.0, np.zeros(2), 0.0, {1: 1}, np.array([[2.0], [0.0]]))
+    two = bq.Legacy(0.0, np.zeros(2), 0.0, {2: 1}, np.array([[0.0], [2.0]]))
+    blended = bq.Legacy(2.0, np.zeros(2), 0.0, {1: 1, 2: 1}, blended=frozenset({1, 2}))
+    rest = blended.without(one, at=[1.0, 1.0])
+    np.testing.assert_allclose(rest.hessian(), [[0.0, 0.0], [0.0, 2.0]], atol=1e-15)
+    np.testing.assert_allclose(rest.gradient([1.0, 1.0]), [-2.0, 2.0], atol=1e-15)
+    np.testing.assert_allclose((blended.without(two, at=[0, 0])).hessian()[0, 0], 2.0)
+    # where the rest is not bent downward it is left alone
+    little = bq.Legacy(0.5, np.ones(2), 0.0, {1: 1})
+    np.testing.assert_array_equal(blended.without(little, at=[0, 0]).hessian(), 1.5 * np.eye(2))
+    # nor where curvature below zero has another reason than a compression
+    odd = bq.Legacy(1.0, np.zeros(2), 0.0, {1: 1, 2: 1})
+    np.testing.assert_array_equal(
+        odd.without(bq.Legacy(3.0, np.zeros(2), 0.0, {1: 1}), at=[0, 0]).hessian(), -2 * np.eye(2)
+    )
+
+
+def test_a_negative_curvature_in_every_direction_is_raised_too():
+    blended = bq.Legacy(
+        1.0, np.zeros(3), 0.0, {1: 1, 2: 1}, np.eye(3)[:, :1] * 2, blended=frozenset({1, 2})
+    )
+    rest = blended.without(bq.Legacy(3.0, np.ones(3), 0.0, {1: 1}), at=[1.0, 2.0, 3.0])
+    np.testing.assert_allclose(rest.hessian(), np.diag([2.0, 0.0, 0.0]), atol=1e-14)
+    assert rest.curvature[0] >= -1e-14
+
+
+# --- what cannot be ---------------------------------------------------------------------------
+
+
+def test_shapes_and_ranks_that_do_not_fit_are_refused():
+    with pytest.raises(bq.errors.DimensionMismatch, match=r"factor of shape \(3, 1\)"):
+        bq.Legacy(1.0, np.zeros(2), 0.0, {1: 1}, np.ones((3, 1)))
+    with pytest.raises(bq.errors.DimensionMismatch, match="2 weights"):
+        bq.Legacy(1.0, np.zeros(2), 0.0, {1: 1}, np.ones((2, 1)), np.ones(2))
+    for rank in (-1, 1.5, True):
+        with pytest.raises(bq.errors.DimensionMismatch, match="rank"):
+            bq.Legacy.zero(2).recompress(rank, at=np.zeros(2))
+
+
+def test_without_columns_none_of_them_is_stiff():
+    assert bq.Legacy(3.0, np.zeros(2), 0.0).stiffness == 0

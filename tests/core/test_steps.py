@@ -207,3 +207,14 @@ def test_the_matrix_of_a_round_is_the_round():
     for _ in range(7):
         state = round_matrix @ state
     np.testing.assert_allclose(run.x[:, 0] - optimum, state[:6], rtol=0, atol=1e-12)
+
+
+def test_a_step_is_lowered_only_where_the_stiffest_node_needs_it():
+    stiffness = {2: 4.0, 5: 8.0, 7: 8.0}
+    assert (
+        steps.lowered(0.125, stiffness=stiffness, smallest_eigenvalue=0.0, since=9) is None
+    )  # exactly safe
+    lower = steps.lowered(0.2, stiffness=stiffness, smallest_eigenvalue=0.0, since=9)
+    assert lower == steps.StepChoice(0.125, 9, "node 5 now carries smoothness 8")
+    lower = steps.lowered(0.2, stiffness=stiffness, smallest_eigenvalue=-0.8, since=9)
+    assert lower.value == steps.safe_step(smoothness=8.0, smallest_eigenvalue=-0.8) < 0.125

@@ -186,3 +186,69 @@ def test_reaching_stops_as_soon_as_it_has_found_them():
 @pytest.mark.parametrize("edges", [[(0, 1), (0, 1)], [(0, 1), (1, 0)]])
 def test_a_network_hears_both_ways_and_repeats_once(edges):
     assert topology.network_of(range(3), edges) == {0: {1}, 1: {0}, 2: set()}
+
+
+# --- hosts and buddies --------------------------------------------------------------------------
+
+
+@some
+@given(network=networks(), data=st.data())
+def test_an_heir_on_another_host_comes_before_a_less_loaded_one_on_the_leavers(network, data):
+    leaver = data.draw(st.sampled_from(sorted(network)))
+    hosts = {node: data.draw(st.integers(0, 2)) for node in network}
+    load = {node: data.draw(st.integers(0, 2)) for node in network}
+    heir = topology.choose_heir(
+        network, leaver, leaving={leaver}, load=load.__getitem__, host=hosts.__getitem__
+    )
+    elsewhere = {node for node in network[leaver] if hosts[node] != hosts[leaver]}
+    candidates = elsewhere or network[leaver]
+    assert heir in candidates
+    assert (load[heir], heir) == min((load[node], node) for node in candidates)
+
+
+def test_staying_comes_before_another_host():
+    network = topology.network_of(range(3), [(0, 1), (0, 2)])
+    hosts = {0: "a", 1: "a", 2: "b"}
+
+    def heir(leaving):
+        return topology.choose_heir(
+            network, 0, leaving=leaving, load=lambda _: 0, host=hosts.__getitem__
+        )
+
+    assert heir({0}) == 2
+    assert heir({0, 2}) == 1
+
+
+@some
+@given(network=networks(), data=st.data())
+def test_buddies_are_neighbours_first_and_then_the_next_ids_upward(network, data):
+    node = data.draw(st.sampled_from(sorted(network)))
+    count = data.draw(st.integers(0, len(network)))
+    found = topology.choose_buddies(network, node, count=count)
+    assert len(found) == min(count, len(network) - 1)
+    upward = sorted(network, key=lambda other: (other < node, other))
+    near = [other for other in upward if other in network[node]]
+    far = [other for other in upward if other not in network[node] and other != node]
+    assert list(found) == (near + far)[:count]
+
+
+@some
+@given(network=networks(), data=st.data())
+def test_buddies_are_on_other_hosts_where_there_are_any(network, data):
+    node = data.draw(st.sampled_from(sorted(network)))
+    hosts = {one: data.draw(st.integers(0, 2)) for one in network}
+    count = data.draw(st.integers(1, len(network)))
+    found = topology.choose_buddies(network, node, count=count, host=hosts.__getitem__)
+    assert len(set(found)) == len(found) == min(count, len(network) - 1)
+    assert node not in found
+    elsewhere = {one for one in network if hosts[one] != hosts[node]}
+    assert len(elsewhere.intersection(found)) == min(count, len(elsewhere))
+    # neighbours before strangers, among those elsewhere
+    near = len(elsewhere & network[node])
+    assert len(elsewhere.intersection(found) & network[node]) == min(near, count)
+
+
+def test_nobody_is_everybodys_buddy():
+    complete = topology.network_of(range(6), [(i, j) for i in range(6) for j in range(i)])
+    first = [topology.choose_buddies(complete, node, count=1) for node in range(6)]
+    assert first == [(1,), (2,), (3,), (4,), (5,), (0,)]

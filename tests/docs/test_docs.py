@@ -111,11 +111,11 @@ def test_the_house_of_architecture_md_is_the_house():
 
 def test_the_public_names_are_frozen():
     assert bequest.__all__ == [
-        "Certificate", "Curvature", "Departure", "DepartureRecord", "Farewell", "Function",
-        "GradientTracking", "Graph", "Huber", "LeastSquares", "Legacy", "Logistic", "Objective",
-        "Pilot", "Problem", "Quadratic", "Run", "Softmax", "Status", "__version__", "calibrate",
-        "data", "datasets", "departures", "engines", "errors", "graphs", "partition", "problems",
-        "solve", "wills",
+        "Certificate", "ChangeRecord", "Crash", "Curvature", "Departure", "DepartureRecord",
+        "Farewell", "Forget", "Function", "GradientTracking", "Graph", "Huber", "Join",
+        "LeastSquares", "Legacy", "Logistic", "Objective", "Pilot", "Problem", "Quadratic",
+        "Return", "Run", "Softmax", "Status", "__version__", "calibrate", "data", "datasets",
+        "departures", "engines", "errors", "graphs", "partition", "problems", "solve", "wills",
     ]  # fmt: skip
     for name in bequest.__all__:
         assert getattr(bequest, name) is not None

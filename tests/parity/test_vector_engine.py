@@ -4,45 +4,12 @@ import numpy as np
 import pytest
 import reference
 import scenarios
+from translation import as_decided, spec
 
 import bequest as bq
 from bequest.core import history
 
 SEEDS = range(60)
-
-
-def spec(will: bq.wills.Will) -> dict:
-    """The reference's words for a will."""
-    kinds = {
-        bq.wills.Classic: "classic",
-        bq.wills.Forgetful: "forgetful",
-        bq.wills.Consensus: "consensus",
-        bq.wills.LocalTrack: "local-track",
-        bq.wills.PointOnly: "point-only",
-        bq.wills.Adaptive: "adaptive",
-    }
-    options = {
-        name: getattr(will, name)
-        for name in ("handoff", "cap", "rule", "drop")
-        if hasattr(will, name)
-    }
-    return {"kind": kinds[type(will)], **options}
-
-
-def quad(legacy: bq.Legacy) -> reference.Quad:
-    return reference.Quad(legacy.hessian(), legacy.p, legacy.c, frozenset(legacy.lineage))
-
-
-def as_decided(record: bq.DepartureRecord) -> dict:
-    """A decision of the engine's own, for the reference to carry out node by node."""
-    assert record.legacy is not None
-    return {
-        "kind": "given",
-        "choice": record.choice,
-        "quad": quad(record.legacy),
-        "anchor": record.anchor,
-        "blur": None if record.blur is None else quad(record.blur),
-    }
 
 
 def both(scene: scenarios.Scenario, wills: dict):

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
     from bequest.data import Exam
     from bequest.model.problem import Problem
-    from bequest.report.documents import RunDocument, ScoreDocument, StepDocument, WillDocument
+    from bequest.report.documents import (
+        ChangeDocument,
+        DepartureDocument,
+        RunDocument,
+        ScoreDocument,
+        StepDocument,
+        WillDocument,
+    )
     from bequest.runfile import RunFile
 
 _FORMAT = 1
@@ -106,6 +113,7 @@ def _print(
     if len(seeds) == 1:
         out.print()
         _print_departures(out, runs)
+        _print_changes(out, runs)
     out.print()
     for line in _steps(runs):
         out.print(line)
@@ -195,6 +203,39 @@ def _print_departures(out: Terminal, runs: Sequence[RunDocument]) -> None:
     out.print(table(headers, rows[:_SHOWN], text=(0, 4)))
     if len(rows) > _SHOWN:
         out.print(f"... and {len(rows) - _SHOWN} more; --json shows them all")
+
+
+def _print_changes(out: Terminal, runs: Sequence[RunDocument]) -> None:
+    """Say in words who crashed, returned, joined or was forgotten, under which wills."""
+    stories: dict[tuple[int, str], list[str]] = {}
+    for run in runs:
+        told = [(one["round"], _crash(one)) for one in run["departures"] if one["crashed"]]
+        told += [(one["round"], _change(one)) for one in run["changes"]]
+        for dated in told:
+            stories.setdefault(dated, []).append(run["will"])
+    if stories:
+        out.print()
+    for (_, story), names in sorted(stories.items(), key=lambda one: one[0][0])[:_SHOWN]:
+        out.print(story if len(names) == len(runs) else f"{story} ({' / '.join(names)})")
+
+
+def _crash(record: DepartureDocument) -> str:
+    """Return what became of a crashed node and of whom it remembered."""
+    parts = []
+    if record["lost"]:
+        parts.append(f"nobody remembers {', '.join(map(str, record['lost']))}")
+    if record["node"] not in record["lost"]:
+        parts.append(
+            f"node {record['heir']} adopted its checkpoint of round {record['checkpoint']}"
+        )
+    elif record["passed_on"]:
+        parts.append(f"node {record['heir']} adopted what it had inherited")
+    return f"node {record['node']} crashed after round {record['round']}: {'; '.join(parts)}"
+
+
+def _change(change: ChangeDocument) -> str:
+    went = {"return": "returned", "join": "joined", "forget": "was forgotten"}[change["kind"]]
+    return f"node {change['node']} {went} after round {change['round']}: {change['why']}"
 
 
 def _steps(runs: Sequence[RunDocument]) -> list[str]:

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Vector
     from bequest.core.legacy import Legacy
 
-_FLOAT = 8
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Farewell:
@@ -22,6 +20,8 @@ class Farewell:
         legacy: its own loss and everything it had inherited, as one quadratic; the zero legacy
             where there is nothing to remember.
         surplus: z - grad h(x), which keeps the tracking invariant exact (prop:invariant).
+        epoch: the epoch that begins with this hand-off; with the sender it names the farewell, so
+            that it is applied once however often it is delivered.
 
     Deviates: two vectors where the paper sends three (y, g, z), one where there is no legacy; one
     more per direction with a curvature of its own.
@@ -31,6 +31,7 @@ class Farewell:
     round: int
     legacy: Legacy
     surplus: Vector
+    epoch: int = 0
 
     @property
     def vectors(self) -> float:
@@ -39,6 +40,5 @@ class Farewell:
 
     @property
     def nbytes(self) -> int:
-        """Its payload in bytes, in float64: vectors, (eta, c), one id per node remembered."""
-        scalars = 0 if self.legacy.is_zero else 2 + len(self.legacy.lineage)
-        return _FLOAT * (round(self.vectors * self.surplus.size) + scalars)
+        """Its payload in bytes, in float64: the legacy's and the surplus."""
+        return self.surplus.nbytes + self.legacy.nbytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Curvature this far below the largest one, left over by sums that cancel, is rounding.
 _ROUNDING = 1e-14
+_FLOAT = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +42,8 @@ class Legacy:
         factor: F, one column per direction with a curvature of its own.
         weights: w, one per column; 1 in every legacy that leaves a node, negative only in
             differences.
+        blended: those of the lineage who were compressed (``recompress``) together with others:
+            they can be taken out again only approximately.
 
     Paper: eq:legacy, prop:compose.
     Deviates: the paper keeps (y, g, eta) per legacy; the canonical form is equivalent, closed
@@ -59,6 +62,7 @@ class Legacy:
     lineage: Mapping[int, int] = field(default_factory=dict)
     factor: Matrix = field(default_factory=lambda: np.empty((0, 0)))
     weights: Vector = field(default_factory=lambda: np.empty(0))
+    blended: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", frozen(self.p))
@@ -78,6 +82,7 @@ class Legacy:
         object.__setattr__(self, "weights", frozen(weights))
         inside = {node: share for node, share in sorted(self.lineage.items()) if share}
         object.__setattr__(self, "lineage", inside)
+        object.__setattr__(self, "blended", self.blended & inside.keys())
 
     @classmethod
     def zero(cls, dim: int) -> Legacy:
@@ -159,6 +164,12 @@ class Legacy:
         return 0.0 if self.is_zero else 1 + min(self.rank, (self.dim + 1) / 2)
 
     @property
+    def nbytes(self) -> int:
+        """What that is in bytes, in float64: vectors, (eta, c), one id per node remembered."""
+        scalars = 0 if self.is_zero else 2 + len(self.lineage)
+        return _FLOAT * (round(self.vectors * self.dim) + scalars)
+
+    @property
     def is_zero(self) -> bool:
         """Whether this is the memory of nobody: no curvature, no slope, no constant, no lineage."""
         flat = self.eta == 0 and self.c == 0 and not self.rank
@@ -170,12 +181,20 @@ class Legacy:
             lineage[node] = lineage.get(node, 0) + share
         factor, weights = _merged(self, other)
         return Legacy(
-            self.eta + other.eta, self.p + other.p, self.c + other.c, lineage, factor, weights
+            self.eta + other.eta,
+            self.p + other.p,
+            self.c + other.c,
+            lineage,
+            factor,
+            weights,
+            self.blended | other.blended,
         )
 
     def __neg__(self) -> Legacy:
         opposite = {node: -share for node, share in self.lineage.items()}
-        return Legacy(-self.eta, -self.p, -self.c, opposite, self.factor, -self.weights)
+        return Legacy(
+            -self.eta, -self.p, -self.c, opposite, self.factor, -self.weights, self.blended
+        )
 
     def __sub__(self, other: Legacy) -> Legacy:
         return self + -other
@@ -206,7 +225,41 @@ class Legacy:
         renewed = Legacy(eta, np.zeros(self.dim), 0.0, self.lineage, factor)
         p = self.gradient(point) - renewed.gradient(point)
         c = self.value(point) - renewed.value(point) - float(p @ point)
-        return Legacy(eta, p, c, self.lineage, factor)
+        return Legacy(eta, p, c, self.lineage, factor, blended=frozenset(self.lineage))
+
+    def without(self, part: Legacy, *, at: ArrayLike) -> Legacy:
+        """Return what is left once ``part``, which went into this sum, is taken out again.
+
+        Exact, but for rounding, unless somebody in ``part`` has been compressed together with
+        others since. Then the gradient at one point, ``at``, is right to first order in the
+        curvature that the compression dropped, and curvature below zero, which only that can
+        leave behind, is raised to zero.
+
+        Paper: prop:compose. Deviates: withdrawing a legacy is beyond the paper (return, forget).
+        """
+        rest = self - part
+        if not rest.lineage:
+            return Legacy.zero(self.dim)
+        if self.blended.isdisjoint(part.lineage) or rest.curvature[0] >= 0:
+            return rest
+        point = np.asarray(at, dtype=float)
+        eta = max(rest.eta, 0.0)
+        Q, R = np.linalg.qr(rest.factor)
+        values, basis = np.linalg.eigh((R * rest.weights) @ R.T)
+        weights = np.maximum(rest.eta + values, 0.0) - eta
+        bent = np.abs(weights) > 0
+        raised = Legacy(
+            eta,
+            np.zeros(self.dim),
+            0.0,
+            rest.lineage,
+            (Q @ basis)[:, bent],
+            weights[bent],
+            rest.blended,
+        )
+        p = rest.gradient(point) - raised.gradient(point)
+        c = rest.value(point) - raised.value(point) - float(p @ point)
+        return replace(raised, p=p, c=c)
 
     def _unusual(self) -> Matrix:
         """Return the eigenvectors beyond eta I, those of the largest curvature first."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # A step may use half of what the linear analysis allows: losses are not quadratic.
 SAFETY = 0.5
@@ -46,3 +50,21 @@ def balanced_step(*, smoothness: float, modulus: float, gap: float) -> float:
     disagreement decays at rate gap^2/(alpha L). Equal at alpha = gap / sqrt(L m).
     """
     return gap / math.sqrt(smoothness * modulus) if smoothness * modulus > 0 else math.inf
+
+
+def lowered(
+    current: float, *, stiffness: Mapping[int, float], smallest_eigenvalue: float, since: int
+) -> StepChoice | None:
+    """Return the step that everybody must go down to, or None if the current one is safe.
+
+    Args:
+        current: the step in force.
+        stiffness: node -> the largest curvature of what it minimises, the inherited included.
+        smallest_eigenvalue: of the weights.
+        since: the round after which a lower step would be in force.
+    """
+    heir = max(sorted(stiffness), key=stiffness.__getitem__)
+    safe = safe_step(smoothness=stiffness[heir], smallest_eigenvalue=smallest_eigenvalue)
+    if safe >= current:
+        return None
+    return StepChoice(safe, since, f"node {heir} now carries smoothness {stiffness[heir]:.4g}")

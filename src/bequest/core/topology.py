@@ -8,30 +8,64 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Hashable, Iterable
 
     Network = dict[int, set[int]]
+    Hosts = Callable[[int], Hashable]
+
+
+def _own_host(node: int) -> int:
+    """Everybody on a machine of its own."""
+    return node
 
 
 def choose_heir(
-    network: Network, leaver: int, *, leaving: Collection[int], load: Callable[[int], int]
+    network: Network,
+    leaver: int,
+    *,
+    leaving: Collection[int],
+    load: Callable[[int], int],
+    host: Hosts = _own_host,
 ) -> int:
     """Return the neighbour that inherits: the least loaded, lowest id on ties.
 
     Neighbours that are ``leaving`` in the same round are chosen only when there is nobody else;
-    they then pass everything on when their own turn comes.
+    they then pass everything on when their own turn comes. Neighbours on the leaver's own host,
+    which may be about to die with it, come after those on others.
 
     Args:
         network: who talks to whom now.
         leaver: who leaves.
         leaving: everybody who leaves in this round.
         load: node -> how many original nodes its inherited quadratic remembers.
+        host: node -> the machine it is on, its failure domain.
 
     Paper: alg:lgt ("fewest legacies"), as:net (load balancing).
     """
     neighbours = network[leaver]
     staying = [node for node in neighbours if node not in leaving]
-    return min(staying or neighbours, key=lambda node: (load(node), node))
+    return min(
+        staying or neighbours,
+        key=lambda node: (host(node) == host(leaver), load(node), node),
+    )
+
+
+def choose_buddies(
+    network: Network, node: int, *, count: int, host: Hosts = _own_host
+) -> tuple[int, ...]:
+    """Return who keeps a node's checkpoints: up to ``count`` others, the preferred one first.
+
+    On other hosts than the node where there are any, neighbours before strangers, and then the
+    next ids upward (around the end), so that nobody is everybody's buddy.
+    """
+
+    def preference(other: int) -> tuple[bool, bool, bool, int]:
+        return host(other) == host(node), other not in network[node], other < node, other
+
+    others: Iterable[int] = network[node]
+    if sum(host(other) != host(node) for other in others) < count:
+        others = (other for other in network if other != node)
+    return tuple(sorted(others, key=preference)[:count])
 
 
 def remove(network: Network, leaver: int, *, hub: int) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""What the leavers of a run remember of their own paths.
+"""What those who will leave remember of their own paths.
 
 A node holds at most 16 pairs of the epoch it is in (core.history) and one prediction carried over
 from the longest epoch before. Which rounds those pairs are from is known in advance, so the rounds
@@ -17,6 +17,8 @@ from bequest.core.history import Chapter
 from bequest.model.foresight import foresee_best
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from bequest.core.anchors import Prediction
     from bequest.core.arrays import Indices, Matrix, Tensor
     from bequest.engines.base import Plan
@@ -24,11 +26,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Pages:
-    """The pairs of one epoch, of everybody who writes a diary: the latest first."""
+    """The pairs that some nodes hold after one round of an epoch: the latest first.
+
+    Attributes:
+        nodes: whose they are, ascending.
+        length: how many rounds old the epoch was then.
+        step: of the epoch.
+        slots: round -> which of the pairs is from it.
+        rows: which rows of the epoch's arrays are theirs.
+        X: their iterates, pair by pair.
+        Z: their trackers.
+    """
 
     nodes: Indices
     length: int
     step: float
+    slots: Mapping[int, int]
+    rows: Indices
     X: Tensor
     Z: Tensor
 
@@ -38,56 +52,76 @@ class _Pages:
 
 
 class Diary:
-    """Who will need its path when it leaves, and the pages written so far."""
+    """Who will need its path when it leaves or crashes, and the pages written so far."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._last_round = {
-            node: t
-            for t, leaving in plan.schedule.items()
-            for node in leaving
-            if plan.wills[node].needs_history
-        }
-        self._earlier: list[_Pages] = []
-        self._open: _Pages | None = None
-        self._rounds: dict[int, int] = {}
-        self._rows: Indices = np.empty(0, dtype=int)
+        self._last_round: dict[int, int] = {}
+        for t, changes in plan.schedule.items():
+            for node in (*changes.crashes, *changes.departures):
+                if node in plan.wills and plan.wills[node].needs_history:
+                    self._last_round[node] = t
+        self._earlier: dict[int, list[_Pages]] = {}
+        self._open: dict[int, _Pages] = {}
+        self._stop = 0
 
-    def open(self, t: int, stop: int, nodes: Indices, X: Matrix, Z: Matrix, step: float) -> None:
-        """Begin the epoch of rounds t..stop, which begins with this state."""
+    def open(
+        self,
+        t: int,
+        stop: int,
+        nodes: Indices,
+        X: Matrix,
+        Z: Matrix,
+        step: float,
+        checkpoints: Mapping[int, Collection[int]],
+    ) -> None:
+        """Begin the epoch of rounds t..stop, which begins with this state.
+
+        ``checkpoints`` says who will be asked for its pairs after which round before the stop.
+        """
         self._close()
+        self._stop = stop
         writers = [node for node in nodes.tolist() if self._last_round.get(node, 0) >= stop]
-        self._rounds = {}
-        if not writers:
-            return
-        ages = history.kept(stop - t)[::-1]
-        self._rounds = {t + age: page for page, age in enumerate(ages)}
-        self._rows = np.searchsorted(nodes, writers)
-        shape = (len(ages), len(writers), X.shape[1])
-        self._open = _Pages(np.array(writers), stop - t, step, np.empty(shape), np.empty(shape))
+        for end, asked in {**checkpoints, stop: writers}.items():
+            chosen = [node for node in writers if node in asked]
+            if chosen:
+                ages = history.kept(end - t)[::-1]
+                shape = (len(ages), len(chosen), X.shape[1])
+                self._open[end] = _Pages(
+                    nodes=np.array(chosen),
+                    length=end - t,
+                    step=step,
+                    slots={t + age: slot for slot, age in enumerate(ages)},
+                    rows=np.searchsorted(nodes, chosen),
+                    X=np.empty(shape),
+                    Z=np.empty(shape),
+                )
         self.note(t, X[None], Z[None])
 
     def note(self, first: int, X: Tensor, Z: Tensor) -> None:
         """Copy what is to be kept of consecutive rounds, from ``first`` on."""
-        if self._open is None:
-            return
-        for t in self._rounds.keys() & range(first, first + len(X)):
-            page = self._rounds[t]
-            self._open.X[page], self._open.Z[page] = (
-                X[t - first, self._rows],
-                Z[t - first, self._rows],
-            )
+        for pages in self._open.values():
+            for t in pages.slots.keys() & range(first, first + len(X)):
+                slot = pages.slots[t]
+                pages.X[slot], pages.Z[slot] = X[t - first, pages.rows], Z[t - first, pages.rows]
 
-    def of(self, node: int) -> tuple[Chapter, Prediction | None]:
-        """Return the leaver's current pairs, and the prediction it has carried over."""
-        assert self._open is not None  # noqa: S101 - who leaves now has been writing
-        return self._open.chapter(node), self._carried(node)
+    def of(self, node: int, t: int) -> tuple[Chapter, Prediction | None]:
+        """Return the pairs a writer held after round t, and the prediction it carried then."""
+        return self._open[t].chapter(node), self._carried(node)
+
+    def start_anew(self, node: int) -> None:
+        """Drop what a node wrote before it went away."""
+        self._earlier.pop(node, None)
+
+    def drop_predictions(self) -> None:
+        """Drop what everybody has carried over, and would: it is about another optimum."""
+        self._open, self._earlier = {}, {}
 
     def _carried(self, node: int) -> Prediction | None:
         # A node predicts at the end of an epoch and keeps the result, not the pairs. Here the
         # pairs are kept and the prediction is only made for those who come to need it.
         loss = self._plan.problem.objective(node)
-        for pages in reversed(self._earlier):
+        for pages in reversed(self._earlier.get(node, [])):
             found = foresee_best(
                 loss,
                 pages.chapter(node),
@@ -99,8 +133,10 @@ class Diary:
         return None
 
     def _close(self) -> None:
-        if self._open is not None:
-            longest = self._earlier[-1].length if self._earlier else 0
-            if self._open.length >= history.LONGER * longest:
-                self._earlier.append(self._open)
-        self._open = None
+        pages = self._open.get(self._stop)
+        if pages is not None:
+            for node in pages.nodes.tolist():
+                earlier = self._earlier.setdefault(node, [])
+                if pages.length >= history.LONGER * (earlier[-1].length if earlier else 0):
+                    earlier.append(pages)
+        self._open = {}

@@ -11,6 +11,8 @@ from bequest.core.arrays import norm
 from bequest.model.run import Trajectory
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bequest.core.arrays import Matrix, Tensor, Vector
 
 # Iterates this many times further out than where they began are not coming back.
@@ -22,14 +24,17 @@ TOLERANCE = 1e-9
 class Gauges:
     """Arrays of length rounds + 1, filled as the rounds come in."""
 
-    def __init__(self, rounds: int, optimum: Vector | None, start: Matrix) -> None:
-        self._optimum = optimum
-        reach = float(np.abs(start).max()) + (0.0 if optimum is None else norm(optimum))
+    def __init__(self, rounds: int, optima: Mapping[int, Vector] | None, start: Matrix) -> None:
+        self._optima = optima
+        farthest = 0.0 if optima is None else max(map(norm, optima.values()))
+        reach = float(np.abs(start).max()) + farthest
         self._bound = _ESCAPE * (1.0 + reach)
         self._error, self._gap, self._slope, self._spread = np.full((4, rounds + 1), np.inf)
 
-    def measure(self, first: int, X: Tensor, Z: Tensor, G: Tensor) -> int | None:
-        """Measure consecutive rounds from ``first`` on, one slot each.
+    def measure(
+        self, first: int, X: Tensor, Z: Tensor, G: Tensor, *, optimum: Vector | None
+    ) -> int | None:
+        """Measure consecutive rounds from ``first`` on, one slot each, against one target.
 
         Returns:
             The slot at which the iterates escaped, if they did; it and what follows count as
@@ -44,8 +49,8 @@ class Gauges:
         self._spread[rounds] = spread[:good]
         self._slope[rounds] = np.linalg.norm(slopes, axis=1)[:good]
         self._gap[rounds] = np.linalg.norm(_totals(Z) - slopes, axis=1)[:good]
-        if self._optimum is not None:
-            self._error[rounds] = _farthest(X, self._optimum[None, None])[:good]
+        if optimum is not None:
+            self._error[rounds] = _farthest(X, optimum[None, None])[:good]
         if not np.isfinite(self._slope[rounds]).all():
             good = int(np.argmax(~np.isfinite(self._slope[rounds])))
             for gauge in (self._error, self._gap, self._slope, self._spread):
@@ -69,7 +74,7 @@ class Gauges:
         """Return everything that was measured, read-only."""
         for gauge in (self._error, self._gap, self._slope, self._spread):
             gauge.setflags(write=False)
-        error = None if self._optimum is None else self._error
+        error = None if self._optima is None else self._error
         return Trajectory(error, self._gap, self._slope, self._spread)
 
 

@@ -6,25 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.core import mixing, steps, topology, tracking
+from bequest.core import mixing, steps, tracking
 from bequest.core.arrays import frozen
-from bequest.core.farewell import Farewell
-from bequest.core.legacy import Legacy
-from bequest.core.steps import StepChoice
-from bequest.engines.base import Outcome
-from bequest.engines.diary import Diary
+from bequest.engines.base import Outcome, first_step
+from bequest.engines.crowd import Crowd
 from bequest.engines.gauges import Gauges
 from bequest.model.graph import epoch_edges
-from bequest.model.hindsight import Hindsight
-from bequest.model.run import DepartureRecord, Status
-from bequest.model.wills import Estate, Setting
+from bequest.model.run import Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bequest.core.arrays import Indices, Matrix, Tensor
+    from bequest.core.legacy import Legacy
+    from bequest.core.topology import Network
     from bequest.engines.base import Plan, Progress
-    from bequest.model.wills import Bequest
 
 # Rounds are kept in a window of about this many numbers per array and measured together: large
 # enough to make measuring cheap on small networks, small enough to stay in the cache.
@@ -48,9 +44,7 @@ class Vector:
 class _Epoch:
     """A stretch of rounds with one membership: rows, weights, and what each row minimises."""
 
-    def __init__(
-        self, plan: Plan, network: topology.Network, legacies: Mapping[int, Legacy]
-    ) -> None:
+    def __init__(self, plan: Plan, network: Network, legacies: Mapping[int, Legacy]) -> None:
         self.nodes, edges = epoch_edges(network)
         self.weights = mixing.metropolis(edges, self.nodes.size)
         self.mix = mixing.mixer(self.weights)
@@ -75,10 +69,6 @@ class _Epoch:
             along = np.vecmat(X[self._sketched], self._factors)
             out[self._sketched] += np.matvec(self._factors, self._weights * along)
 
-    def mean_curvature(self, x: np.ndarray) -> float:
-        """Return the smallest eigenvalue of the mean Hessian of the own losses."""
-        return self._losses.smallest_mean_curvature(x)
-
 
 def _stacked(legacies: list[Legacy]) -> tuple[Tensor, Matrix]:
     """Return the factors and weights of several legacies, padded to the largest rank."""
@@ -95,19 +85,13 @@ class _Execution:
 
     def __init__(self, plan: Plan, progress: Progress | None) -> None:
         self.plan, self.progress = plan, progress
-        self.network = plan.graph.network()
-        self.legacies: dict[int, Legacy] = {}
-        self.lost: set[int] = set()
-        self.records: list[DepartureRecord] = []
-        self.gauges = Gauges(plan.rounds, plan.optimum, plan.start)
-        self.epoch = _Epoch(plan, self.network, self.legacies)
-        self.diary = Diary(plan)
-        self.hindsight = Hindsight(plan.problem, plan.optimum)
-        self.steps = [self._first_step()]
-        self.X = np.array(plan.start)
-        self.G = np.empty_like(self.X)
-        self.epoch.gradient(self.X, self.G)
-        self.Z = self.G.copy()
+        self.crowd = Crowd(plan)
+        self.gauges = Gauges(plan.rounds, plan.optima, plan.start)
+        self.epoch = _Epoch(plan, self.crowd.network, self.crowd.legacies)
+        self.steps = [first_step(plan, self.epoch.nodes, self.epoch.weights)]
+        self.epoch.gradient(self.crowd.X, self.crowd.G)
+        self.crowd.Z = self.crowd.G.copy()
+        self.crowd.welcome(0, step=self.steps[-1].value)
 
     def run(self) -> Outcome:
         t, alive = 0, self._measure_now(0)
@@ -120,46 +104,49 @@ class _Execution:
         return self._outcome(alive)
 
     def _outcome(self, alive: bool) -> Outcome:  # noqa: FBT001
-        inherited = sum(legacy.curvature[0] for legacy in self.legacies.values())
+        crowd = self.crowd
+        inherited = sum(legacy.curvature[0] for legacy in crowd.legacies.values())
         settled = alive and self.gauges.settled(
-            strength=float(self.plan.problem.a[self.epoch.nodes].sum()) + inherited,
+            strength=float(self.plan.problem.a[crowd.nodes].sum()) + inherited,
             stiffness=float(self.epoch.stiffness.sum()),
-            size=float(np.abs(self.X).max()),
+            size=float(np.abs(crowd.X).max()),
         )
         status = Status.CONVERGED if settled else Status.UNFINISHED if alive else Status.DIVERGED
         return Outcome(
             status=status,
             trajectory=self.gauges.trajectory(),
-            departures=tuple(self.records),
-            survivors=tuple(self.epoch.nodes.tolist()),
-            x=frozen(self.X),
-            inherited=self.legacies,
-            lost=tuple(sorted(self.lost)),
+            departures=tuple(crowd.records),
+            changes=tuple(crowd.changes),
+            survivors=tuple(crowd.nodes.tolist()),
+            x=frozen(crowd.X),
+            inherited=crowd.legacies,
+            lost=tuple(sorted(crowd.lost)),
             steps=tuple(self.steps),
         )
-
-    # --- rounds ---------------------------------------------------------------------------
 
     def _advance(self, t: int, stop: int) -> bool:
         """Run rounds t+1..stop; return whether the iterates stayed within bounds."""
         if t == stop:
             return True
-        length = max(1, min(_WINDOW // self.X.size, _WINDOW_ROUNDS, stop - t))
-        X, Z, G = np.empty((3, length + 1, *self.X.shape))
-        X[0], Z[0], G[0] = self.X, self.Z, self.G
+        crowd = self.crowd
+        length = max(1, min(_WINDOW // crowd.X.size, _WINDOW_ROUNDS, stop - t))
+        X, Z, G = np.empty((3, length + 1, *crowd.X.shape))
+        X[0], Z[0], G[0] = crowd.X, crowd.Z, crowd.G
         step = self.steps[-1].value
-        self.diary.open(t, stop, self.epoch.nodes, self.X, self.Z, step)
+        due = crowd.checkpoints_due(t, stop)
+        crowd.diary.open(t, stop, crowd.nodes, crowd.X, crowd.Z, step, due)
         while t < stop:
             count = min(length, stop - t)
             tracking.advance(
                 X, Z, G, rounds=count, step=step, mix=self.epoch.mix, gradient=self.epoch.gradient
             )
             done = slice(1, count + 1)
-            escaped = self.gauges.measure(t + 1, X[done], Z[done], G[done])
+            escaped = self.gauges.measure(t + 1, X[done], Z[done], G[done], optimum=crowd.optimum)
             if escaped is not None:
-                self.X = X[escaped + 1].copy()
+                crowd.X = X[escaped + 1].copy()
                 return False
-            self.diary.note(t + 1, X[done], Z[done])
+            crowd.diary.note(t + 1, X[done], Z[done])
+            crowd.keep_checkpoints(t + 1, X[done], Z[done], step=step)
             if length == 1:
                 X, Z, G = X[::-1], Z[::-1], G[::-1]  # large arrays change places uncopied
             else:
@@ -167,161 +154,33 @@ class _Execution:
             t += count
             if self.progress is not None:
                 self.progress(t)
-        self.X, self.Z, self.G = X[0].copy(), Z[0].copy(), G[0].copy()
+        crowd.X, crowd.Z, crowd.G = X[0].copy(), Z[0].copy(), G[0].copy()
         return True
 
     def _measure_now(self, t: int) -> bool:
-        return self.gauges.measure(t, self.X[None], self.Z[None], self.G[None]) is None
-
-    # --- membership -----------------------------------------------------------------------
+        X, Z, G = self.crowd.X[None], self.crowd.Z[None], self.crowd.G[None]
+        return self.gauges.measure(t, X, Z, G, optimum=self.crowd.optimum) is None
 
     def _membership_change(self, t: int) -> None:
-        """Let everybody go who leaves at the end of round t, one after the other."""
-        rows = {int(node): row for row, node in enumerate(self.epoch.nodes)}
-        leaving = self.plan.schedule[t]
-        trackers = self.Z.copy()  # before anybody hands anything over
-        for node in leaving:
-            self.records.append(self._leave(node, t, leaving, rows, trackers[rows[node]]))
-        staying = [row for node, row in rows.items() if node in self.network]
-        self.X, self.Z, self.G = self.X[staying], self.Z[staying], self.G[staying]
-        self.epoch = _Epoch(self.plan, self.network, self.legacies)
+        """Let everything happen that happens at the end of round t, and begin a new epoch."""
+        crowd = self.crowd
+        crowd.change(t, step=self.steps[-1].value)
+        self.epoch = _Epoch(self.plan, crowd.network, crowd.legacies)
         # The heirs' gradients were updated along with their trackers; evaluating them anew keeps
         # both sides of the invariant on the same rounding.
-        self.epoch.gradient(self.X, self.G)
+        self.epoch.gradient(crowd.X, crowd.G)
         self._lower_step(t)
-
-    def _leave(
-        self, node: int, t: int, leaving: tuple[int, ...], rows: Mapping[int, int], z: Matrix
-    ) -> DepartureRecord:
-        plan, row = self.plan, rows[node]
-        will = plan.wills[node]
-        recent, carried = self.diary.of(node) if will.needs_history else (None, None)
-        estate = Estate(
-            node=node,
-            round=t,
-            remaining=len(self.network) - 1,
-            objective=plan.problem.objective(node),
-            x=frozen(self.X[row]),
-            z=frozen(z),
-            start=frozen(plan.start[node]),
-            setting=Setting(
-                n=plan.problem.n,
-                mu=plan.problem.mu,
-                kappa=plan.problem.kappa,
-                step=self.steps[-1].value,
-                pilot=plan.pilot if will.needs_pilot else None,
-                optimum=plan.optimum if will.needs_oracle else None,
-            ),
-            recent=recent,
-            carried=carried,
-            by_gradients=will.by_gradients,
-        )
-        bequest = will.decide(estate)
-        heir = topology.choose_heir(self.network, node, leaving=leaving, load=self._load)
-        bridges = topology.remove(self.network, node, hub=heir)
-        inherited = self.legacies.pop(node, Legacy.zero(plan.problem.dim))
-        # The paper's no-legacy branch, printed or classic, takes the inherited along.
-        forgets_all = bequest.legacy is None and bequest.handoff != "exact"
-        lost = {node} if bequest.legacy is None else set()
-        if forgets_all:
-            lost |= set(inherited.lineage)
-            inherited = Legacy.zero(plan.problem.dim)
-        self.lost |= lost
-        whole = bequest.compose(inherited, estate.x)
-        vectors, size = self._hand_over(node, heir, t, whole, bequest, rows)
-        return DepartureRecord(
-            node=node,
-            round=t,
-            will=will.title,
-            choice=bequest.choice,
-            why=bequest.why,
-            heir=None if bequest.handoff == "restart" else heir,
-            vectors=vectors,
-            bytes=size,
-            bounds=dict(bequest.bounds),
-            predicted=dict(bequest.predicted),
-            hindsight=self.hindsight.displacements(node, bequest.branches),
-            x=estate.x,
-            legacy=bequest.legacy,
-            anchor=bequest.anchor,
-            passed_on=tuple(inherited.lineage),
-            blur=_blur(bequest, inherited, whole),
-            lost=tuple(sorted(lost)),
-            exact_handoff=bequest.handoff != "printed",
-            bridges=tuple(bridges),
-        )
-
-    def _load(self, node: int) -> int:
-        return len(self.legacies[node].lineage) if node in self.legacies else 0
-
-    def _hand_over(
-        self,
-        node: int,
-        heir: int,
-        t: int,
-        legacy: Legacy,
-        bequest: Bequest,
-        rows: Mapping[int, int],
-    ) -> tuple[float, int]:
-        """Carry out a bequest; return the vectors and bytes that travelled."""
-        i, a = rows[node], rows[heir]
-        if bequest.handoff == "restart":
-            present = [rows[other] for other in self.network]
-            self.Z[present] = self.G[present]
-            return 0.0, 0
-        farewell = Farewell(node, t, legacy, tracking.surplus(self.Z[i], self.G[i]))
-        vectors, size = farewell.vectors, farewell.nbytes
-        if bequest.handoff == "printed" and bequest.anchor is not None:
-            self.Z[a] = tracking.receive_as_printed(
-                self.X[a], self.Z[a], legacy, self.Z[i], bequest.anchor
-            )
-            vectors, size = (
-                vectors + 1,
-                size + self.X[a].nbytes,
-            )  # (y, g, z) instead of (p, surplus)
-        else:
-            self.Z[a] = tracking.receive(self.X[a], self.Z[a], legacy, farewell.surplus)
-        if not legacy.is_zero:
-            self.G[a] += legacy.gradient(self.X[a])
-            self.legacies[heir] = self.legacies.get(heir, Legacy.zero(legacy.dim)) + legacy
-        return vectors, size
-
-    # --- the step -------------------------------------------------------------------------
-
-    def _first_step(self) -> StepChoice:
-        if self.plan.step is not None:
-            return StepChoice(self.plan.step, 0, "as given")
-        stiffest = float(self.epoch.stiffness.max())
-        smallest = mixing.smallest_eigenvalue(self.epoch.weights)
-        gap = mixing.spectral_gap(self.epoch.weights, rough=True)
-        safe = steps.safe_step(smoothness=stiffest, smallest_eigenvalue=smallest)
-        modulus = self.epoch.mean_curvature(self.plan.start.mean(axis=0))
-        balanced = steps.balanced_step(smoothness=stiffest, modulus=modulus, gap=gap)
-        if safe <= balanced:
-            return StepChoice(
-                safe, 0, f"half of what is stable at smoothness {stiffest:.4g} on this graph"
-            )
-        return StepChoice(
-            balanced,
-            0,
-            f"balances the descent of the mean (curvature {modulus:.4g}) and the mixing of the "
-            f"graph (gap {gap:.3g}); stable up to {2 * safe:.3g}",
-        )
+        crowd.welcome(t, step=self.steps[-1].value)
 
     def _lower_step(self, t: int) -> None:
         """Lower a chosen step for everybody if what the heirs now carry makes it unsafe."""
         if self.plan.step is not None:
             return
-        stiffest = float(self.epoch.stiffness.max())
-        smallest = mixing.smallest_eigenvalue(self.epoch.weights)
-        safe = steps.safe_step(smoothness=stiffest, smallest_eigenvalue=smallest)
-        if safe < self.steps[-1].value:
-            heir = int(self.epoch.nodes[int(np.argmax(self.epoch.stiffness))])
-            why = f"node {heir} now carries smoothness {stiffest:.4g}"
-            self.steps.append(StepChoice(safe, t, why))
-
-
-def _blur(bequest: Bequest, inherited: Legacy, whole: Legacy) -> Legacy | None:
-    """Return what compressing the message changed: zero at the anchor, and None if nothing."""
-    lossless = inherited if bequest.legacy is None else bequest.legacy + inherited
-    return None if whole.rank == lossless.rank else whole - lossless
+        lower = steps.lowered(
+            self.steps[-1].value,
+            stiffness=dict(zip(self.epoch.nodes.tolist(), self.epoch.stiffness, strict=True)),
+            smallest_eigenvalue=mixing.smallest_eigenvalue(self.epoch.weights),
+            since=t,
+        )
+        if lower is not None:
+            self.steps.append(lower)

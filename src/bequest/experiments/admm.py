@@ -174,7 +174,8 @@ def run(
     strength = penalty(problem, network) if rho is None else float(rho)
     if not (np.isfinite(strength) and strength > 0):
         raise InvalidMethod(f"rho is {rho}.", remedy="Use a positive number.")
-    departures = schedule(leaving, n=problem.n, rounds=rounds)
+    changes = schedule(leaving, n=problem.n, rounds=rounds)
+    departures = {t: now.departures for t, now in changes.items() if now.departures}
     execution = _Execution(problem, network, strength)
     optimum = problem.optimum()
     error = np.empty(rounds + 1)

@@ -111,7 +111,7 @@ def measure(*, setup: str, seed: int) -> Findings:
     n = scene.problem.n
     rng = np.random.default_rng([seed, list(SETUPS).index(setup)])
     pilot = scene.pilot(max(EXITS) + LEAVERS * GAP)
-    panel = _Panel(Hindsight(scene.problem, scene.problem.optimum()))
+    panel = _Panel(Hindsight(scene.problem, range(scene.problem.n), scene.problem.optimum()))
     for first in EXITS:
         nodes = rng.permutation(n)[:LEAVERS].tolist()
         leaving = [Departure(node, first + GAP * m) for m, node in enumerate(nodes)]

@@ -15,6 +15,7 @@ from bequest.core.legacy import Legacy
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Vector
+    from bequest.model.problem import Ensemble
     from bequest.model.run import DepartureRecord, Run
 
 
@@ -22,9 +23,9 @@ def certify(run: Run) -> Certificate:
     """Return every bound of the theory, with its premises checked on this run."""
     facts = _Facts(run)
     bounds = [_tight(facts), _main(facts)]
-    if any(record.bounds for record in run.departures):
+    if any(record.bounds for record in facts.records):
         bounds.append(_selective(facts))
-    if any(record.choice == "point" for record in run.departures):
+    if any(record.choice == "point" for record in facts.records):
         bounds += [_point_only(facts), _capped_point(facts)]
     if run.problem.regime == "C" and facts.anchored:
         bounds += _convex(facts)
@@ -40,8 +41,26 @@ class _Facts:
     run: Run
 
     @cached_property
-    def records(self) -> tuple[DepartureRecord, ...]:
-        return self.run.departures
+    def records(self) -> list[DepartureRecord]:
+        """How everybody went who is gone and still counts, the last time; in order."""
+        latest = {record.node: record for record in self.run.departures}
+        forgotten = {
+            change.node
+            for change in self.run.changes
+            if change.kind == "forget" and change.round > latest[change.node].round
+        }
+        still = set(latest).difference(self.run.survivors, forgotten)
+        return [r for r in self.run.departures if r.node in still and r is latest[r.node]]
+
+    @cached_property
+    def counted(self) -> Ensemble:
+        """Everybody whose loss is in the sum that is aimed at in the end."""
+        gone = (record.node for record in self.records)
+        return self.run.problem.among({*self.run.survivors, *gone})
+
+    def value(self, x: Vector) -> float:
+        """Return that sum at x."""
+        return float(self.counted.values(np.broadcast_to(x, (self.counted.size, x.size))).sum())
 
     @cached_property
     def anchored(self) -> list[DepartureRecord]:
@@ -56,11 +75,11 @@ class _Facts:
     @cached_property
     def blurs(self) -> list[Legacy]:
         """What compressing messages changed, as far as it is still remembered."""
-        gone = set(self.run.lost)
+        inside = {node for q in self.run.inherited.values() for node in q.lineage}
         return [
             record.blur
-            for record in self.records
-            if record.blur is not None and not gone.issuperset({record.node, *record.passed_on})
+            for record in self.run.departures
+            if record.blur is not None and not inside.isdisjoint({record.node, *record.passed_on})
         ]
 
     @cached_property
@@ -68,9 +87,9 @@ class _Facts:
         """x*; in regime (C) the minimiser closest to the last anchor (prop:certC)."""
         problem = self.run.problem
         if problem.regime == "SC" or not self.anchored:
-            return problem.optimum()
+            return self.run.optimum
         last = self.anchored[-1].anchor
-        return problem.everybody.minimiser(Legacy.zero(problem.dim), start=last)
+        return self.counted.minimiser(Legacy.zero(problem.dim), start=last)
 
     @cached_property
     def scale(self) -> float:
@@ -78,7 +97,7 @@ class _Facts:
 
     @cached_property
     def pulls(self) -> dict[int, float]:
-        """zeta_i = |grad f_i(x*)| of every node that left."""
+        """zeta_i = |grad f_i(x*)| of every node that is gone."""
         return {
             record.node: norm(self.run.problem.objective(record.node).gradient(self.optimum))
             for record in self.records
@@ -133,8 +152,14 @@ class _Facts:
         return (
             Premise("the run stayed bounded", self.run.status != "diverged"),
             Premise("every curvature is certified", self.run.problem.certified),
-            Premise("every hand-off was exact", all(r.exact_handoff for r in self.records)),
+            Premise("every hand-off was exact", all(r.exact_handoff for r in self.run.departures)),
         )
+
+    @property
+    def graceful(self) -> Premise:
+        """What the paper is about."""
+        crashed = any(record.crashed for record in self.run.departures)
+        return Premise("only graceful departures (as:grace)", not crashed and not self.run.changes)
 
     @property
     def strongly_convex(self) -> Premise:
@@ -173,7 +198,14 @@ def _tight(facts: _Facts) -> Bound:
     return Bound(
         "tight",
         "the limit's distance to x*, sum of residuals over strength",
-        (*facts.sound, Premise("the surrogate is strongly convex", facts.strength > 0)),
+        (
+            *facts.sound,
+            Premise("the surrogate is strongly convex", facts.strength > 0),
+            Premise(
+                "nobody was taken out of a compressed memory",
+                all(change.exact for change in facts.run.changes),
+            ),
+        ),
         promise.tight_bias(residuals=residuals, strength=facts.strength),
         facts.bias,
         scale=facts.scale,
@@ -198,13 +230,14 @@ def _worst_residual(facts: _Facts, record: DepartureRecord) -> float:
 def _main(facts: _Facts) -> Bound:
     premises = (
         *facts.sound,
+        facts.graceful,
         facts.strongly_convex,
         facts.all_anchored,
         facts.small,
         facts.one_at_a_time,
     )
     promised = np.inf
-    if facts.all_anchored.holds and facts.strongly_convex.holds:
+    if facts.graceful.holds and facts.all_anchored.holds and facts.strongly_convex.holds:
         rho = [
             norm(record.anchor - target)
             for record, target in zip(facts.records, facts.targets, strict=False)
@@ -244,6 +277,7 @@ def _selective(facts: _Facts) -> Bound:
         "the limit's distance to x*, each departure at the bound of its branch",
         (
             *facts.sound,
+            facts.graceful,
             facts.strongly_convex,
             Premise("every leaver compared its branches", len(compared) == len(facts.records)),
             Premise("the pilot's certificate covers every departure", covered),
@@ -270,6 +304,7 @@ def _point_only(facts: _Facts) -> Bound:
         "the limit's distance to x*, with the scheduled weights",
         (
             *facts.sound,
+            facts.graceful,
             facts.strongly_convex,
             _only_points(facts, points),
             Premise("no weight is capped", free),
@@ -301,7 +336,7 @@ def _capped_point(facts: _Facts) -> Bound:
     return Bound(
         "prop:pointonly (capped)",
         "the limit's distance to x*, whatever the weights",
-        (*facts.sound, facts.strongly_convex, _only_points(facts, points)),
+        (*facts.sound, facts.graceful, facts.strongly_convex, _only_points(facts, points)),
         promise.capped_point_bias(
             weights=[r.legacy.eta if r.legacy else 0.0 for r in points],
             distances=[facts.distance(r) for r in points],
@@ -325,6 +360,7 @@ def _convex(facts: _Facts) -> list[Bound]:
     leavers = [record.node for record in facts.anchored]
     premises = (
         *facts.sound,
+        facts.graceful,
         facts.all_anchored,
         Premise("no leaver is strongly convex (C)", bool((problem.a[leavers] == 0).all())),
         Premise("every anchor is an iterate", all(r.choice == "consensus" for r in facts.anchored)),
@@ -332,7 +368,7 @@ def _convex(facts: _Facts) -> list[Bound]:
     )
     ratio = float(problem.b.max() / problem.b.min()) if problem.b.min() > 0 else np.inf
     errors = [facts.distance(record) for record in facts.anchored]
-    best = problem.value(facts.optimum)
+    best = facts.value(facts.optimum)
     hessian = problem.among(run.survivors).total_hessian(run.limit)
     memory = sum(q.curvature[0] for q in run.inherited.values())
     measured = float(np.linalg.eigvalsh(hessian)[0]) + memory
@@ -359,7 +395,7 @@ def _convex(facts: _Facts) -> list[Bound]:
             "F(limit) - F*, quadratic in the anchor errors",
             premises,
             promise.convex_value_gap(errors=errors, ratio=ratio, smoothness=problem.L),
-            problem.value(run.limit) - best,
+            facts.value(run.limit) - best,
             scale=1.0 + abs(best),
         ),
     ]
@@ -373,9 +409,9 @@ def _growth(facts: _Facts, premises: tuple[Premise, ...], best: float) -> list[B
     known = (*premises, Premise("F grows quadratically with a known modulus", growth > 0))
     anchors = [record.anchor for record in facts.anchored if record.anchor is not None]
     zero = Legacy.zero(problem.dim)
-    nearest = [problem.everybody.minimiser(zero, start=y) for y in anchors]
+    nearest = [facts.counted.minimiser(zero, start=y) for y in anchors]
     gamma = [
-        promise.growth_distance(value_gap=problem.value(y) - best, growth=growth) for y in anchors
+        promise.growth_distance(value_gap=facts.value(y) - best, growth=growth) for y in anchors
     ]
     to_set = [norm(y - point) for y, point in zip(anchors, nearest, strict=True)]
     common = [g + norm(y - anchors[-1]) for g, y in zip(gamma, anchors, strict=True)]
@@ -407,7 +443,11 @@ def _floor(facts: _Facts) -> Bound:
     return Bound(
         "thm:lower",
         "a comparison of bounds: our promise, and what no memory of one gradient can beat",
-        (*facts.sound, Premise("the surrogate is strongly convex", facts.strength > 0)),
+        (
+            *facts.sound,
+            facts.graceful,
+            Premise("the surrogate is strongly convex", facts.strength > 0),
+        ),
         max(floors),
         _tight(facts).promised,
         relation=">=",

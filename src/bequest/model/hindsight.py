@@ -11,7 +11,7 @@ from bequest.core import minimise
 from bequest.core.arrays import norm
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from bequest.core.arrays import Matrix, Vector
     from bequest.core.legacy import Legacy
@@ -23,10 +23,13 @@ _LARGEST = 500
 
 
 class Hindsight:
-    """How far each branch of a decision moves the optimum, to first order around x*."""
+    """How far each branch of a decision moves the optimum, to first order around x*.
 
-    def __init__(self, problem: Problem, optimum: Vector | None) -> None:
-        self._problem, self._optimum = problem, optimum
+    ``counted`` are the nodes whose optimum x* is.
+    """
+
+    def __init__(self, problem: Problem, counted: Collection[int], optimum: Vector | None) -> None:
+        self._problem, self._counted, self._optimum = problem, counted, optimum
 
     def displacements(
         self, node: int, branches: Mapping[Choice, Legacy | None]
@@ -52,4 +55,4 @@ class Hindsight:
     @cached_property
     def _total(self) -> Matrix:
         assert self._optimum is not None  # noqa: S101 - checked by the only caller
-        return np.asarray(self._problem.everybody.total_hessian(self._optimum))
+        return np.asarray(self._problem.among(self._counted).total_hessian(self._optimum))

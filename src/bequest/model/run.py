@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
-from bequest.errors import Diverged
+from bequest.errors import Diverged, OptimumUnknown
 from bequest.model.certify import certify
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DepartureRecord:
-    """What happened when a node left.
+    """What happened when a node left, or crashed.
 
     Attributes:
         node: who left.
@@ -65,8 +65,9 @@ class DepartureRecord:
         will: the will's label.
         choice: which branch it took.
         why: in words.
-        heir: who inherited; None if nothing was handed over.
-        vectors: how many vectors the farewell carried.
+        heir: who inherited, or adopted what a crashed node had left with its buddies; None if
+            nothing was handed over.
+        vectors: how many vectors the farewell carried, or the checkpoint.
         bytes: its payload in bytes.
         bounds: what each branch can cost at most, where the will compared bounds.
         predicted: how far each branch was expected to move the optimum, where the will predicted
@@ -82,6 +83,8 @@ class DepartureRecord:
         lost: the original nodes nobody remembers from now on.
         exact_handoff: whether the tracking invariant was kept by construction.
         bridges: edges added to keep the network connected.
+        crashed: whether it went without a word.
+        checkpoint: the round of the checkpoint that was adopted after a crash.
     """
 
     node: int
@@ -103,13 +106,77 @@ class DepartureRecord:
     lost: tuple[int, ...]
     exact_handoff: bool
     bridges: tuple[tuple[int, int], ...]
+    crashed: bool = False
+    checkpoint: int | None = None
 
     def __str__(self) -> str:
-        to = f"to node {self.heir}" if self.heir is not None else "to nobody"
+        if not self.crashed:
+            went = "left"
+            to = f"to node {self.heir}" if self.heir is not None else "to nobody"
+        elif self.heir is None:
+            went, to = "crashed", "adopted by nobody"
+        else:
+            went = "crashed"
+            to = f"its checkpoint of round {self.checkpoint} adopted by node {self.heir}"
         return (
-            f"node {self.node} left after round {self.round}, {to}: {self.choice} ({self.why}); "
+            f"node {self.node} {went} after round {self.round}, {to}: {self.choice} ({self.why}); "
             f"{self.vectors:g} vectors, {self.bytes} bytes"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRecord:
+    """What happened when a node returned, joined or was forgotten.
+
+    Attributes:
+        kind: which of them.
+        node: who.
+        round: after which round.
+        holder: who remembered it until then; None if nobody did.
+        sponsor: at whose iterate it began; None for somebody who is forgotten.
+        neighbours: whom it talks to from then on.
+        exact: whether its memory was taken out exactly; False where it had been compressed
+            together with others'.
+        why: in words.
+    """
+
+    kind: Literal["return", "join", "forget"]
+    node: int
+    round: int
+    holder: int | None
+    sponsor: int | None
+    neighbours: tuple[int, ...]
+    exact: bool
+    why: str
+
+    @classmethod
+    def of(
+        cls,
+        kind: Literal["return", "join", "forget"],
+        node: int,
+        round_: int,
+        *,
+        holder: int | None,
+        sponsor: int | None,
+        neighbours: tuple[int, ...],
+        exact: bool,
+    ) -> ChangeRecord:
+        """Return the record of a change, and put it into words."""
+        if kind == "forget":
+            why = "nobody remembered it" if holder is None else f"node {holder} erased its memory"
+        else:
+            why = f"it begins at the iterate of node {sponsor}"
+        if kind == "return":
+            why += ", " + (
+                "and nobody remembered it" if holder is None else "who gave its memory back"
+            )
+        if not exact:
+            why += "; as it was compressed together with others, something of it remains"
+        return cls(kind, node, round_, holder, sponsor, neighbours, exact, why)
+
+    def __str__(self) -> str:
+        went = {"return": "returned", "join": "joined", "forget": "was forgotten"}[self.kind]
+        return f"node {self.node} {went} after round {self.round}: {self.why}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,12 +186,15 @@ class Run:
     Attributes:
         status: how it ended.
         trajectory: one number per round of everything that was measured.
-        departures: what happened at each departure, in order.
+        departures: what happened at each departure and crash, in order.
+        changes: what happened when somebody returned, joined or was forgotten, in order.
         survivors: the ids that are left, ascending.
         x: their iterates, one row each, in that order.
         inherited: survivor -> what it inherited; those who inherited nothing are not in it.
         lost: the original nodes that nobody remembers, ascending.
         steps: the step and why, and every time it was lowered.
+        optima: round -> the optimum aimed at from its end on, beginning with 0; it moves when
+            somebody joins or is forgotten. None if one of them is not known.
         problem: what was solved.
         graph: on which network.
         pilot: the certificate of the network's error, where a will needed one.
@@ -134,11 +204,13 @@ class Run:
     status: Status
     trajectory: Trajectory
     departures: tuple[DepartureRecord, ...]
+    changes: tuple[ChangeRecord, ...]
     survivors: tuple[int, ...]
     x: Matrix
     inherited: Mapping[int, Legacy]
     lost: tuple[int, ...]
     steps: tuple[StepChoice, ...]
+    optima: Mapping[int, Vector] | None
     problem: Problem
     graph: Graph
     pilot: Pilot | None
@@ -148,12 +220,11 @@ class Run:
     def error(self) -> Vector:
         """error[t]: distance of the worst node alive after round t to the optimum of ALL the data.
 
-        ``inf`` from the round on at which a run diverged.
+        All the data that counts by then: see ``optima``. ``inf`` from the round on at which a run
+        diverged.
         """
         if self.trajectory.error is None:
-            # Ask again, for the reason why it is not known.
-            self.problem.optimum()
-        assert self.trajectory.error is not None  # noqa: S101 - optimum() raised otherwise
+            raise self._unknown()
         return self.trajectory.error
 
     @property
@@ -163,8 +234,21 @@ class Run:
 
     @property
     def optimum(self) -> Vector:
-        """x*: the optimum of ALL the data, leavers included."""
-        return self.problem.optimum()
+        """x*: the optimum of ALL the data, leavers included, that counts at the end."""
+        if self.optima is None:
+            raise self._unknown()
+        return self.optima[max(self.optima)]
+
+    def _unknown(self) -> OptimumUnknown:
+        try:
+            self.problem.optimum()  # ask again, for the reason why it is not known
+        except OptimumUnknown as error:
+            return error
+        return OptimumUnknown(
+            "The optimum of those who were there before somebody joined, or after somebody was "
+            "forgotten, is not known.",
+            remedy="Measure the survivors' disagreement and gradients instead: run.trajectory.",
+        )
 
     @property
     def step(self) -> float:
@@ -202,8 +286,9 @@ class Run:
         return self
 
     def __repr__(self) -> str:
+        changes = f", changes={len(self.changes)}" if self.changes else ""
         end = "" if self.trajectory.error is None else f", error={self.trajectory.error[-1]:.3g}"
         return (
             f"Run({self.status}, rounds={self.rounds}, survivors={len(self.survivors)}, "
-            f"departures={len(self.departures)}{end})"
+            f"departures={len(self.departures)}{changes}{end})"
         )

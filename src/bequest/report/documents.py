@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Vector
     from bequest.core.bounds import Pilot
     from bequest.data import Exam
-    from bequest.model.run import DepartureRecord, Run
+    from bequest.model.run import ChangeRecord, DepartureRecord, Run
 
 
 # a count of vectors or of bytes
@@ -45,6 +45,21 @@ class DepartureDocument(TypedDict):
     lost: list[int]
     exact_handoff: bool
     bridges: list[list[int]]
+    crashed: bool
+    checkpoint: int | None
+
+
+class ChangeDocument(TypedDict):
+    """Somebody returned, joined or was forgotten; as in ``bequest.ChangeRecord``."""
+
+    kind: str
+    node: int
+    round: int
+    holder: int | None
+    sponsor: int | None
+    neighbours: list[int]
+    exact: bool
+    why: str
 
 
 class StepDocument(TypedDict):
@@ -86,6 +101,7 @@ class RunDocument(TypedDict):
     steps: list[StepDocument]
     pilot: dict[str, float | None] | None
     departures: list[DepartureDocument]
+    changes: list[ChangeDocument]
     certificate: dict[str, dict[str, object]] | None
     provenance: dict[str, str]
 
@@ -133,6 +149,7 @@ def document_of(run: Run, *, will: str, seed: int, exam: Exam | None = None) -> 
         ],
         "pilot": _pilot(run.pilot),
         "departures": [_departure(record) for record in run.departures],
+        "changes": [_change(record) for record in run.changes],
         "certificate": None if offset is None else run.certificate.as_dict(),
         "provenance": dict(run.provenance),
     }
@@ -225,6 +242,21 @@ def _departure(record: DepartureRecord) -> DepartureDocument:
         "lost": list(record.lost),
         "exact_handoff": record.exact_handoff,
         "bridges": [list(bridge) for bridge in record.bridges],
+        "crashed": record.crashed,
+        "checkpoint": record.checkpoint,
+    }
+
+
+def _change(record: ChangeRecord) -> ChangeDocument:
+    return {
+        "kind": record.kind,
+        "node": record.node,
+        "round": record.round,
+        "holder": record.holder,
+        "sponsor": record.sponsor,
+        "neighbours": list(record.neighbours),
+        "exact": record.exact,
+        "why": record.why,
     }
 
 

@@ -45,7 +45,7 @@ def recalls(
     tall = _HEAD + _ROW * len(names) + _FOOT
     figure = canvas(_WIDE, tall)
     _network(figure.add_axes((0.01, _FOOT / 2 / tall, 0.385, 1 - (_HEAD + _FOOT / 2) / tall)), run)
-    leavers = {record.node for record in run.departures}
+    leavers = set(range(run.graph.n)).difference(run.survivors)
     left, right, gap = 0.425, 0.975, 0.04
     width = (right - left - gap * (len(columns) - 1)) / len(columns)
     for place, (heading, scores) in enumerate(columns.items()):
@@ -77,9 +77,10 @@ def _network(axes: Any, run: Run) -> None:  # noqa: ANN401
     places = [
         (math.sin(2 * math.pi * node / n), math.cos(2 * math.pi * node / n)) for node in range(n)
     ]
-    left = {record.node for record in run.departures}
+    left = set(range(n)).difference(run.survivors)
+    departures = [record for record in run.departures if record.node in left]
     heirs: dict[int, list[int]] = {}
-    for record in run.departures:
+    for record in departures:
         if record.heir is not None:
             heirs.setdefault(record.heir, []).append(record.node)
     for one, other in run.graph.edges.tolist():
@@ -115,7 +116,7 @@ def _network(axes: Any, run: Run) -> None:  # noqa: ANN401
             inherited = " ".join(f"+{one}" for one in _lineage(node, heirs))
             outward = (place[0] * 1.22, place[1] * 1.22)
             axes.text(*outward, inherited, ha="center", va="center", fontsize=9.5, color=_HEIR)
-    for record in run.departures:
+    for record in departures:
         if record.heir is not None:
             axes.add_patch(
                 FancyArrowPatch(

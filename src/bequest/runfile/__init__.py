@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
 from bequest.data import Exam
 from bequest.errors import InvalidRunFile
-from bequest.model.events import schedule
+from bequest.model.events import Crash, Departure, schedule
 from bequest.model.wills import will_of
 from bequest.runfile.fields import Count, Numbers, Table, list_or_single, refusal
 from bequest.runfile.mistakes import mistakes_in, refuse
@@ -44,6 +44,10 @@ class RunTable(Table):
         ]
         | None
     ) = None
+    buddies: Annotated[int, Field(ge=0, le=10**9)] = 1
+    checkpoint_every: Annotated[
+        Count | None, BeforeValidator(lambda given: None if given == "none" else given)
+    ] = 20
     problem: AnyProblem
     graph: AnyGraph
     method: MethodTable = MethodTable()
@@ -142,13 +146,14 @@ class RunFile:
             "method": GradientTracking(step=table.method.step),
             "rounds": table.rounds,
             "start": [table.start] * problem.dim if isinstance(table.start, float) else table.start,
+            "buddies": table.buddies,
+            "checkpoint_every": table.checkpoint_every,
         }
-        # Refuse impossible departures before anything is computed for them.
+        # Refuse impossible events before anything is computed for them.
         last = max(schedule(leaving, n=problem.n, rounds=table.rounds), default=0)
         entries = [(entry.title, entry.build_all()) for entry in table.wills]
-        executed = {
-            title: [will_of(will, event.node) for event in leaving] for title, will in entries
-        }
+        leavers = [event.node for event in leaving if isinstance(event, Departure | Crash)]
+        executed = {title: [will_of(will, node) for node in leavers] for title, will in entries}
         spread = any(will.needs_spread for group in executed.values() for will in group)
         pilot = None
         for title, will in entries:

@@ -180,15 +180,42 @@ class GraphTable(Table):
 # --- departures ---------------------------------------------------------------------------
 
 
+EVENTS: dict[str, Callable[..., membership.Event]] = {
+    "departure": membership.Departure,
+    "crash": membership.Crash,
+    "return": membership.Return,
+    "join": membership.Join,
+    "forget": membership.Forget,
+}
+
+
 class EventTable(Table):
-    """One departure."""
+    """One event; a departure if it does not say."""
 
     node: Node
     round: Count
+    kind: Literal["departure", "crash", "return", "join", "forget"] = "departure"
+    neighbours: list[Node] | None = None
+
+    @model_validator(mode="after")
+    def _for_joins_only(self) -> "EventTable":
+        if self.neighbours is not None and self.kind != "join":
+            raise refusal(
+                f'is of no use with kind = "{self.kind}".',
+                'Remove it, or use kind = "join".',
+                at=("neighbours",),
+            )
+        return self
+
+    def build(self) -> membership.Event:
+        """Return the event."""
+        if self.neighbours is not None:
+            return membership.Join(self.node, self.round, tuple(self.neighbours))
+        return EVENTS[self.kind](self.node, self.round)
 
 
 class DeparturesTable(Table):
-    """Who leaves when: named events, or rounds for the most heterogeneous nodes."""
+    """Who leaves when, and comes back: events, or rounds for the most heterogeneous nodes."""
 
     most_heterogeneous: list[Count] | None = None
     events: list[EventTable] | None = None
@@ -199,11 +226,11 @@ class DeparturesTable(Table):
             raise refusal("has both most_heterogeneous and events.", "Keep the one you mean.")
         return self
 
-    def build(self, problem: Problem) -> list[membership.Departure]:
-        """Return the departures."""
+    def build(self, problem: Problem) -> list[membership.Event]:
+        """Return the events."""
         if self.most_heterogeneous is not None:
-            return membership.most_heterogeneous(problem, rounds=self.most_heterogeneous)
-        return [membership.Departure(event.node, event.round) for event in self.events or ()]
+            return [*membership.most_heterogeneous(problem, rounds=self.most_heterogeneous)]
+        return [event.build() for event in self.events or ()]
 
 
 # --- wills --------------------------------------------------------------------------------

@@ -1,0 +1,379 @@
+"""Who is there and what they remember, and how that changes at the end of a round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from bequest.core import topology, tracking
+from bequest.core.farewell import Farewell
+from bequest.core.history import Chapter
+from bequest.core.legacy import Legacy
+from bequest.engines.checkpoints import Checkpoints
+from bequest.engines.diary import Diary
+from bequest.model.hindsight import Hindsight
+from bequest.model.run import ChangeRecord, DepartureRecord
+from bequest.model.wills import Bequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bequest.core.arrays import Matrix, Tensor, Vector
+    from bequest.engines.base import Plan
+    from bequest.model.wills import Estate
+
+
+class Crowd:
+    """Everybody who is there, as rows of arrays: row j belongs to ``nodes[j]``."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.network = plan.network()
+        self.legacies: dict[int, Legacy] = {}
+        self.lost: set[int] = set()
+        self.records: list[DepartureRecord] = []
+        self.changes: list[ChangeRecord] = []
+        self.diary = Diary(plan)
+        self.optimum = plan.optimum(0)
+        self.nodes = np.array(sorted(self.network))
+        self.X: Matrix = plan.start[self.nodes]
+        self.G: Matrix = np.empty_like(self.X)
+        self.Z: Matrix = np.empty_like(self.X)
+        self._checkpoints = Checkpoints(plan)
+        self._hindsight = Hindsight(plan.problem, plan.counted[0], self.optimum)
+        self._bequeathed: dict[int, Legacy | None] = {}  # by everybody who left, the last time
+        # of the membership change under way
+        self._rows: dict[int, int] = {}
+        self._trackers = self.Z
+        self._heirs: set[int] = set()
+
+    # --- checkpoints ----------------------------------------------------------------------
+
+    def checkpoints_due(self, t: int, stop: int) -> Mapping[int, set[int]]:
+        """Return round -> whose checkpoint is needed after it, for rounds t+1..stop."""
+        return self._checkpoints.due(t, stop)
+
+    def keep_checkpoints(self, first: int, X: Tensor, Z: Tensor, *, step: float) -> None:
+        """Keep the checkpoints that are due in consecutive rounds, from ``first`` on."""
+        for t, nodes in self._checkpoints.due(first - 1, first - 1 + len(X)).items():
+            for node in nodes:
+                row = int(np.searchsorted(self.nodes, node))
+                self._checkpoint(node, t, X[t - first, row], Z[t - first, row], step=step)
+
+    def welcome(self, t: int, *, step: float) -> None:
+        """Keep the first checkpoint of everybody who has just come in."""
+        if t == 0:
+            newcomers = self.nodes.tolist()
+        else:
+            newcomers = [*self.plan.schedule[t].returns, *self.plan.schedule[t].joins]
+        for node in newcomers:
+            if self._checkpoints.are_needed_of(node, t):
+                row = int(np.searchsorted(self.nodes, node))
+                self._checkpoint(node, t, self.X[row], self.Z[row], step=step, newcomer=True)
+
+    def _checkpoint(
+        self, node: int, t: int, x: Vector, z: Vector, *, step: float, newcomer: bool = False
+    ) -> None:
+        # Who is alone has nobody to decide for; there may be others by the time it is needed.
+        remaining = max(len(self.network) - 1, 1)
+        estate = self._estate(node, t, remaining, x, z, step=step, newcomer=newcomer)
+        self._checkpoints.keep(estate)
+
+    def _estate(
+        self,
+        node: int,
+        t: int,
+        remaining: int,
+        x: Vector,
+        z: Vector,
+        *,
+        step: float,
+        newcomer: bool = False,
+    ) -> Estate:
+        recent, carried = None, None
+        if self.plan.wills[node].needs_history:
+            if newcomer:
+                recent = Chapter(x[None].copy(), z[None].copy())
+            else:
+                recent, carried = self.diary.of(node, t)
+        return self.plan.estate(
+            node,
+            round=t,
+            remaining=remaining,
+            x=x,
+            z=z,
+            step=step,
+            optimum=self.optimum,
+            recent=recent,
+            carried=carried,
+        )
+
+    # --- a membership change --------------------------------------------------------------
+
+    def change(self, t: int, *, step: float) -> None:
+        """Let everything happen that happens at the end of round t."""
+        changes = self.plan.schedule[t]
+        self._rows = {int(node): row for row, node in enumerate(self.nodes)}
+        self._trackers = self.Z.copy()  # before anybody hands anything over
+        self._heirs = set()
+        if changes.crashes:
+            self._crash(changes.crashes, t)
+        for node in changes.departures:
+            self._leave(node, t, changes.departures, step=step)
+        for node in changes.forgets:
+            self._forget(node, t)
+        for node in changes.returns:
+            self._return(node, t)
+        for node in changes.joins:
+            self._join(node, t)
+        for node in sorted(self._heirs & self.network.keys()):
+            if self._checkpoints.are_needed_of(node, t):
+                row = self._rows[node]
+                self._checkpoint(node, t, self.X[row], self._trackers[row], step=step)
+        self.nodes = np.array(sorted(self.network))
+        order = [self._rows[node] for node in self.nodes.tolist()]
+        self.X, self.Z, self.G = self.X[order], self.Z[order], self.G[order]
+        if t in self.plan.counted:
+            self.optimum = self.plan.optimum(t)
+            self._hindsight = Hindsight(self.plan.problem, self.plan.counted[t], self.optimum)
+            self.diary.drop_predictions()
+
+    def _load(self, node: int) -> int:
+        return len(self.legacies[node].lineage) if node in self.legacies else 0
+
+    def _inherit(self, heir: int, legacy: Legacy) -> None:
+        row = self._rows[heir]
+        self.G[row] += legacy.gradient(self.X[row])
+        self.legacies[heir] = self.legacies.get(heir, Legacy.zero(legacy.dim)) + legacy
+        self._heirs.add(heir)
+
+    def _restart(self) -> None:
+        present = [self._rows[node] for node in self.network]
+        self.Z[present] = self.G[present]
+
+    # --- leaving in good order ------------------------------------------------------------
+
+    def _leave(self, node: int, t: int, leaving: tuple[int, ...], *, step: float) -> None:
+        row, dim = self._rows[node], self.plan.problem.dim
+        will = self.plan.wills[node]
+        remaining = len(self.network) - 1
+        estate = self._estate(node, t, remaining, self.X[row], self._trackers[row], step=step)
+        bequest = will.decide(estate)
+        heir = topology.choose_heir(self.network, node, leaving=leaving, load=self._load)
+        bridges = topology.remove(self.network, node, hub=heir)
+        inherited = self.legacies.pop(node, Legacy.zero(dim))
+        # The paper's no-legacy branch, printed or classic, takes the inherited along.
+        forgets_all = bequest.legacy is None and bequest.handoff != "exact"
+        lost = {node} if bequest.legacy is None else set()
+        if forgets_all:
+            lost |= set(inherited.lineage)
+            inherited = Legacy.zero(dim)
+        self.lost |= lost
+        self._bequeathed[node] = bequest.legacy
+        whole = bequest.compose(inherited, estate.x)
+        vectors, size = self._hand_over(node, heir, t, whole, bequest)
+        self.records.append(
+            DepartureRecord(
+                node=node,
+                round=t,
+                will=will.title,
+                choice=bequest.choice,
+                why=bequest.why,
+                heir=None if bequest.handoff == "restart" else heir,
+                vectors=vectors,
+                bytes=size,
+                bounds=dict(bequest.bounds),
+                predicted=dict(bequest.predicted),
+                hindsight=self._hindsight.displacements(node, bequest.branches),
+                x=estate.x,
+                legacy=bequest.legacy,
+                anchor=bequest.anchor,
+                passed_on=tuple(inherited.lineage),
+                blur=_blur(bequest, inherited, whole),
+                lost=tuple(sorted(lost)),
+                exact_handoff=bequest.handoff != "printed",
+                bridges=tuple(bridges),
+            )
+        )
+
+    def _hand_over(
+        self, node: int, heir: int, t: int, legacy: Legacy, bequest: Bequest
+    ) -> tuple[float, int]:
+        """Carry out a bequest; return the vectors and bytes that travelled."""
+        i, a = self._rows[node], self._rows[heir]
+        if bequest.handoff == "restart":
+            self._restart()
+            return 0.0, 0
+        farewell = Farewell(node, t, legacy, tracking.surplus(self.Z[i], self.G[i]))
+        vectors, size = farewell.vectors, farewell.nbytes
+        if bequest.handoff == "printed" and bequest.anchor is not None:
+            self.Z[a] = tracking.receive_as_printed(
+                self.X[a], self.Z[a], legacy, self.Z[i], bequest.anchor
+            )
+            vectors, size = (
+                vectors + 1,
+                size + self.X[a].nbytes,
+            )  # (y, g, z) instead of (p, surplus)
+        else:
+            self.Z[a] = tracking.receive(self.X[a], self.Z[a], legacy, farewell.surplus)
+        if not legacy.is_zero:
+            self._inherit(heir, legacy)
+        return vectors, size
+
+    # --- crashing -------------------------------------------------------------------------
+
+    def _crash(self, crashed: tuple[int, ...], t: int) -> None:
+        """Let these nodes die, all at once; everybody else restarts its tracker.
+
+        A checkpoint holds no surplus, and an old one would break the invariant for good.
+        """
+        adopters = {node: self._adopter(node, crashed) for node in crashed}
+        for node in crashed:
+            self._die(node, t, crashed, adopters[node])
+        self._restart()
+
+    def _adopter(self, node: int, crashed: tuple[int, ...]) -> int | None:
+        """Return the first of its buddies that is still there, if there are checkpoints at all."""
+        if self.plan.checkpoint_every is None:
+            return None
+        buddies = topology.choose_buddies(self.network, node, count=self.plan.buddies)
+        return next((buddy for buddy in buddies if buddy not in crashed), None)
+
+    def _die(self, node: int, t: int, crashed: tuple[int, ...], adopter: int | None) -> None:
+        dim, will = self.plan.problem.dim, self.plan.wills.get(node)
+        inherited = self.legacies.pop(node, Legacy.zero(dim))
+        lost: set[int] = set()
+        checkpoint = None
+        if adopter is None:
+            bequest = Bequest("none", _why_nobody(self.plan))
+            lost, inherited = set(inherited.lineage), Legacy.zero(dim)
+        elif will is None:
+            bequest = Bequest("none", "it had no will")
+        else:
+            estate = self._checkpoints.of(node)
+            bequest, checkpoint = will.decide(estate), estate.round
+        if bequest.legacy is None:
+            lost |= {node}
+        self.lost |= lost
+        self._bequeathed[node] = bequest.legacy
+        own = Legacy.zero(dim) if bequest.legacy is None else bequest.legacy
+        hub = adopter
+        if hub is None:
+            near = [other for other in self.network[node] if other not in crashed]
+            hub = min(near or (other for other in self.network if other not in crashed))
+        bridges = topology.remove(self.network, node, hub=hub)
+        whole = own + inherited
+        if adopter is not None and not whole.is_zero:
+            self._inherit(adopter, whole)
+        self.records.append(
+            DepartureRecord(
+                node=node,
+                round=t,
+                will="none" if will is None else will.title,
+                choice=bequest.choice,
+                why=bequest.why,
+                heir=adopter,
+                vectors=own.vectors + inherited.vectors,
+                bytes=own.nbytes + inherited.nbytes,
+                bounds=dict(bequest.bounds),
+                predicted=dict(bequest.predicted),
+                hindsight=self._hindsight.displacements(node, bequest.branches),
+                x=self.X[self._rows[node]].copy(),
+                legacy=bequest.legacy,
+                anchor=bequest.anchor,
+                passed_on=tuple(inherited.lineage),
+                blur=None,
+                lost=tuple(sorted(lost)),
+                exact_handoff=True,
+                bridges=tuple(bridges),
+                crashed=True,
+                checkpoint=checkpoint,
+            )
+        )
+
+    # --- returning, joining, being forgotten ----------------------------------------------
+
+    def _forget(self, node: int, t: int) -> None:
+        holder, exact = self._withdraw(node)
+        self._record("forget", node, t, holder=holder, exact=exact)
+
+    def _return(self, node: int, t: int) -> None:
+        holder, exact = self._withdraw(node)
+        neighbours = self._neighbours(node, holder)
+        sponsor = neighbours[0] if holder is None else holder
+        self._come_in(node, neighbours, sponsor)
+        self._record("return", node, t, holder, sponsor, neighbours, exact=exact)
+
+    def _join(self, node: int, t: int) -> None:
+        neighbours = self._neighbours(node, None)
+        self._come_in(node, neighbours, neighbours[0])
+        self._record("join", node, t, None, neighbours[0], neighbours)
+
+    def _record(
+        self,
+        kind: Literal["return", "join", "forget"],
+        node: int,
+        t: int,
+        holder: int | None = None,
+        sponsor: int | None = None,
+        neighbours: tuple[int, ...] = (),
+        *,
+        exact: bool = True,
+    ) -> None:
+        self.changes.append(
+            ChangeRecord.of(
+                kind,
+                node,
+                t,
+                holder=holder,
+                sponsor=sponsor,
+                neighbours=neighbours,
+                exact=exact,
+            )
+        )
+
+    def _withdraw(self, node: int) -> tuple[int | None, bool]:
+        """Take a node's memory out of whoever holds it; return who that is, and whether exactly."""
+        self.lost.discard(node)
+        holder = next((one for one, q in self.legacies.items() if node in q.lineage), None)
+        if holder is None:
+            return None, True
+        part, held = self._bequeathed[node], self.legacies.pop(holder)
+        assert part is not None  # noqa: S101 - somebody remembers it
+        row = self._rows[holder]
+        rest = held.without(part, at=self.X[row])
+        change = rest.gradient(self.X[row]) - held.gradient(self.X[row])
+        self.Z[row] += change
+        self.G[row] += change
+        if not rest.is_zero:
+            self.legacies[holder] = rest
+        return holder, node not in held.blended
+
+    def _neighbours(self, node: int, holder: int | None) -> tuple[int, ...]:
+        """Return whom a newcomer talks to: those it knows who are there, or else somebody."""
+        there = tuple(other for other in self.plan.known[node] if other in self.network)
+        return there or (min(self.network) if holder is None else holder,)
+
+    def _come_in(self, node: int, neighbours: tuple[int, ...], sponsor: int) -> None:
+        x = self.X[self._rows[sponsor]]
+        gradient = self.plan.problem.objective(node).gradient(x)
+        self._rows[node] = len(self.X)
+        self.X = np.vstack([self.X, x])
+        self.Z, self.G = np.vstack([self.Z, gradient]), np.vstack([self.G, gradient])
+        self.network[node] = set(neighbours)
+        for other in neighbours:
+            self.network[other].add(node)
+        self.diary.start_anew(node)
+
+
+def _blur(bequest: Bequest, inherited: Legacy, whole: Legacy) -> Legacy | None:
+    """Return what compressing the message changed: zero at the anchor, and None if nothing."""
+    lossless = inherited if bequest.legacy is None else bequest.legacy + inherited
+    return None if whole.rank == lossless.rank else whole - lossless
+
+
+def _why_nobody(plan: Plan) -> str:
+    if plan.checkpoint_every is None:
+        return "nobody makes checkpoints"
+    return "its buddies crashed with it" if plan.buddies else "nobody keeps checkpoints"
