@@ -30,6 +30,7 @@ layers: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/rounds.py
+	$(BIN)/python benchmarks/wire.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

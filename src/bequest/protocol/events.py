@@ -1,0 +1,255 @@
+"""What goes into a state machine and what comes out of it.
+
+``handle(event) -> effects`` is the only way in which a node or the steward changes. An effect is
+a wish (send this) or a fact worth recording; carrying it out is the engine's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from bequest.core.arrays import Vector
+    from bequest.core.farewell import Farewell
+    from bequest.core.legacy import Legacy
+    from bequest.core.steps import StepChoice
+    from bequest.model.wills import Bequest
+    from bequest.protocol.messages import Message, Purpose
+
+
+# --- events --------------------------------------------------------------------------------
+
+
+class Received(NamedTuple):
+    """A message has arrived."""
+
+    sender: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The node is to go after that round, or as soon as it can."""
+
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The engine's verdict: that process is gone, and will not come back by itself.
+
+    ``life`` says which one: how often that node had been there before.
+    """
+
+    node: int
+    why: str = "its process is gone"
+    life: int = 0
+
+
+Event: TypeAlias = Received | Leave | Lost
+
+
+# --- effects -------------------------------------------------------------------------------
+
+
+class Send(NamedTuple):
+    """Deliver the message to each of them, in any order."""
+
+    to: tuple[int, ...]
+    message: Message
+
+
+class Completed(NamedTuple):
+    """A node has completed a round, and this is its state after it."""
+
+    round: int
+    x: Vector
+    z: Vector
+    g: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Began:
+    """A node has begun an epoch, and this is its state at its beginning."""
+
+    epoch: int
+    round: int
+    x: Vector
+    z: Vector
+    g: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpointed:
+    """What a node's will decided for its latest checkpoint; None without a will."""
+
+    round: int
+    will: str
+    bequest: Bequest | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A message was recognised as not to be acted upon."""
+
+    sender: int
+    kind: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decided:
+    """What a leaver hands over, if the epoch that it prepares for begins.
+
+    Attributes:
+        epoch: the epoch that will begin without it.
+        round: after which round it leaves.
+        x: its last iterate.
+        will: its will's title.
+        bequest: what the will decided.
+        passed_on: the original nodes in the inherited quadratic that it hands over.
+        forgets: the original nodes that nobody will remember then.
+        farewell: what it sends; None if nothing.
+        blur: what compressing the message changed; None where it goes as it is.
+    """
+
+    epoch: int
+    round: int
+    x: Vector
+    will: str
+    bequest: Bequest
+    passed_on: tuple[int, ...]
+    forgets: tuple[int, ...]
+    farewell: Farewell | None
+    blur: Legacy | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adopted:
+    """What a buddy adopts of a lost node, if the epoch that it prepares for begins.
+
+    Together with ``Decided`` these are the receipts: to come back, or to be forgotten, means to
+    present what was handed over. They belong to the owner of the data.
+
+    Attributes:
+        epoch: the epoch that will begin with it.
+        node: who was lost.
+        round: the round that its checkpoint is from.
+        own: the memory of its loss.
+        inherited: what it had inherited.
+    """
+
+    epoch: int
+    node: int
+    round: int
+    own: Legacy
+    inherited: Legacy
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """What a holder takes out of what it has inherited, if the epoch that it prepares for begins.
+
+    Attributes:
+        epoch: the epoch that will begin without it.
+        node: whose memory it is.
+        exact: whether nothing of it is left behind.
+    """
+
+    epoch: int
+    node: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A node cannot go on; to everybody else it is lost."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """One leaver of a change: to whom it hands over, and how the network closes ranks."""
+
+    node: int
+    heir: int
+    bridges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """One lost node of a change: who adopts its checkpoint, if anybody can.
+
+    Attributes:
+        node: who was lost.
+        adopter: the buddy that adopts; None if no buddy is left.
+        lost: the original nodes that nobody remembers any more.
+        bridges: edges added to keep the network connected.
+    """
+
+    node: int
+    adopter: int | None
+    lost: tuple[int, ...]
+    bridges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Somebody who comes in, comes back or is forgotten."""
+
+    purpose: Purpose
+    node: int
+    holder: int | None
+    sponsor: int | None
+    neighbours: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The steward has decided: a new epoch begins.
+
+    Attributes:
+        epoch: its number.
+        round: after which round it begins.
+        restart: whether trackers restart.
+        members: who is in it, ascending.
+        handovers: who leaves.
+        adoptions: who was lost.
+        arrival: who came.
+        step: everybody's step from now on, if it changed.
+        lost: the original nodes that nobody remembers.
+    """
+
+    epoch: int
+    round: int
+    restart: bool
+    members: tuple[int, ...]
+    handovers: tuple[Handover, ...]
+    adoptions: tuple[Adoption, ...]
+    arrival: Arrival | None
+    step: StepChoice | None
+    lost: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Everybody has stopped after the last round, and nothing is left to do."""
+
+    round: int
+
+
+Effect: TypeAlias = (
+    Send
+    | Completed
+    | Began
+    | Checkpointed
+    | Dropped
+    | Decided
+    | Adopted
+    | Withdrawn
+    | Failed
+    | Committed
+    | Finished
+)

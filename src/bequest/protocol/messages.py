@@ -1,0 +1,372 @@
+"""Everything that nodes and the steward say to each other.
+
+Frozen, and complete: no message means anything that is not written in it. Vectors travel between
+nodes only; what the steward sends and receives (the second half) holds ids and counts.
+
+An *epoch* is a stretch of rounds with one membership. Every attempt to change the membership has
+the number of the epoch that it will begin if it succeeds; a number is never used twice, so that
+whatever belongs to an abandoned attempt is recognised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from bequest.core.farewell import Farewell
+
+if TYPE_CHECKING:
+    from bequest.core.arrays import Vector
+    from bequest.core.legacy import Legacy
+
+    Purpose: TypeAlias = Literal["join", "return", "forget"]
+
+# The steward's address; nodes are numbered from 0.
+STEWARD = -1
+
+
+# --- from node to node ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exchange:
+    """What a node tells every neighbour in a round: (x - step z, z), one after the other.
+
+    Attributes:
+        epoch: in which epoch.
+        round: the round that it is needed for.
+        payload: x - step z and z, 2 dim numbers.
+
+    Paper: alg:lgt.
+    """
+
+    epoch: int
+    round: int
+    payload: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """What a node would bequeath if it died now: a farewell without the surplus.
+
+    Attributes:
+        epoch: the epoch it is in, or the one that it is preparing.
+        round: after which round.
+        own: the memory of its own loss; the zero legacy if its will leaves none.
+        inherited: what it has inherited, or will have with that epoch; None for as before.
+    """
+
+    epoch: int
+    round: int
+    own: Legacy
+    inherited: Legacy | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A buddy has stored the checkpoint of the epoch that is being prepared."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Withdrawal:
+    """Take this legacy, which the sender once left behind, out of what you have inherited.
+
+    Attributes:
+        epoch: the epoch that begins with it.
+        legacy: as it was handed over.
+    """
+
+    epoch: int
+    legacy: Legacy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Welcome:
+    """Where a newcomer begins: at its sponsor's iterate."""
+
+    epoch: int
+    x: Vector
+
+
+# --- from the steward ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Stop after the round you are in, and report.
+
+    Attributes:
+        epoch: the number of the epoch that is to begin.
+        current: the one that has begun last; who has not heard of it finishes that first.
+    """
+
+    epoch: int
+    current: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Go on to this round, the latest at which anybody stopped, and report again."""
+
+    epoch: int
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrange:
+    """Prepare the next epoch; nothing that is prepared counts before ``Begin``.
+
+    Attributes:
+        epoch: its number.
+        round: after which round it begins.
+        restart: whether every tracker restarts at its own gradient (after a loss).
+        members: how many nodes it will have.
+        neighbours: whom the receiver will talk to; None if it will not be in it.
+        weights: the Metropolis weight of each of them.
+        buddies: who keeps the receiver's checkpoints, the preferred one first.
+        wards: whose checkpoints the receiver keeps.
+        heir: to whom a leaver hands over.
+        remaining: how many stay behind when it is a leaver's turn.
+        farewells: the leavers who hand over to the receiver.
+        adopted: the lost nodes whose checkpoints the receiver turns into legacies.
+        claim: the holder from whom the receiver, who is not a member yet, claims its own legacy.
+        claimant: who takes its legacy out of what the receiver has inherited.
+        newcomer: whom the receiver sends its iterate.
+        sponsor: from whom a newcomer gets its first iterate.
+        target_moves: whether the sum that is minimised is another one from then on.
+        stays: whether the receiver cannot go although it wants to: nobody else would be left.
+    """
+
+    epoch: int
+    round: int
+    restart: bool
+    members: int
+    neighbours: tuple[int, ...] | None = None
+    weights: tuple[float, ...] = ()
+    buddies: tuple[int, ...] = ()
+    wards: tuple[int, ...] = ()
+    heir: int | None = None
+    remaining: int = 0
+    farewells: tuple[int, ...] = ()
+    adopted: tuple[int, ...] = ()
+    claim: int | None = None
+    claimant: int | None = None
+    newcomer: int | None = None
+    sponsor: int | None = None
+    target_moves: bool = False
+    stays: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The epoch begins: everything that was prepared for it counts from now on.
+
+    Attributes:
+        epoch: its number.
+        step: everybody's step.
+        until: the round after which everybody stops and reports.
+        roster: every member, with the original nodes in what it has inherited: what a new steward
+            must know of those who do not answer any more.
+        lost: the original nodes that nobody remembers, so far.
+    """
+
+    epoch: int
+    step: float
+    until: int
+    roster: tuple[tuple[int, tuple[int, ...]], ...]
+    lost: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dismiss:
+    """You are no longer needed: everybody has begun the epoch that you are not in.
+
+    Attributes:
+        epoch: that epoch.
+        excluded: whether the receiver was taken for lost.
+        life: how often the receiver had been there before; another life is not concerned.
+    """
+
+    epoch: int
+    excluded: bool = False
+    life: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """A new steward asks everybody where they are."""
+
+
+# --- to the steward ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """A node has stopped.
+
+    Attributes:
+        epoch: the epoch that is to begin; the present one if it stopped by itself at its end.
+        round: after which round.
+        lineage: the original nodes in what it has inherited.
+        wards: whose checkpoints it holds, as (node, round of the checkpoint, whom it remembers).
+        leaving: whether it wants to go now.
+    """
+
+    epoch: int
+    round: int
+    lineage: tuple[int, ...]
+    wards: tuple[tuple[int, int, tuple[int, ...]], ...]
+    leaving: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A node has prepared the epoch: what it takes over has been written through.
+
+    Attributes:
+        epoch: which one.
+        stiffness: the largest curvature of what it will minimise.
+        lineage: the original nodes in what it will have inherited.
+        forgets: the original nodes that its will, it being a leaver, forgets.
+        restart: whether its will makes everybody restart.
+    """
+
+    epoch: int
+    stiffness: float
+    lineage: tuple[int, ...]
+    forgets: tuple[int, ...] = ()
+    restart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An heir that is about to leave itself asks for the epoch to be arranged anew."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A node is in the new epoch."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveRequest:
+    """A node wants to go.
+
+    ``life`` says how often it had been there before, so that what it asked for in an earlier life
+    is not held against it.
+    """
+
+    life: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Accusation:
+    """A node has received what cannot be right.
+
+    Attributes:
+        epoch: the epoch that the accuser is in.
+        culprit: who sent it.
+        why: in words.
+    """
+
+    epoch: int
+    culprit: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A node's answer to a new steward.
+
+    Attributes:
+        present: the last ``Arrange`` it has begun; None before its first epoch.
+        begun: the ``Begin`` that went with it.
+        prepared: the ``Arrange`` that it is ready for, or None.
+        newest: the highest epoch number it has heard of.
+        halted: what it would report.
+        host: the machine it is on.
+        purpose: what somebody who is not a member wants.
+        known: a newcomer's neighbours-to-be.
+        life: how often it had been there before.
+    """
+
+    present: Arrange | None
+    begun: Begin | None
+    prepared: Arrange | None
+    newest: int
+    halted: Halted
+    host: str
+    purpose: Purpose | None = None
+    known: tuple[int, ...] = ()
+    life: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Somebody who is not a member wants to come in, to come back or to be forgotten.
+
+    Attributes:
+        purpose: which of them.
+        host: the machine it is on.
+        known: whom it would talk to, as far as they are there.
+        life: how often it had been there before.
+    """
+
+    purpose: Purpose
+    host: str
+    known: tuple[int, ...] = ()
+    life: int = 0
+
+
+Message: TypeAlias = (
+    Exchange
+    | Farewell
+    | Checkpoint
+    | Kept
+    | Withdrawal
+    | Welcome
+    | Halt
+    | Advance
+    | Arrange
+    | Begin
+    | Dismiss
+    | Inquiry
+    | Halted
+    | Ready
+    | Refused
+    | Begun
+    | LeaveRequest
+    | Accusation
+    | Situation
+    | Request
+)
+
+# Every kind, in the order of their numbers on the wire; only ever appended to.
+KINDS: tuple[type[Message], ...] = (
+    Exchange,
+    Farewell,
+    Checkpoint,
+    Kept,
+    Withdrawal,
+    Welcome,
+    Halt,
+    Advance,
+    Arrange,
+    Begin,
+    Dismiss,
+    Inquiry,
+    Halted,
+    Ready,
+    Refused,
+    Begun,
+    LeaveRequest,
+    Accusation,
+    Situation,
+    Request,
+)
