@@ -22,8 +22,6 @@ TARGETS = {
     "breast-cancer": (10, 50),
     "digits": (1000, 1000),
 }
-# Not reached: 128 in the median, 72 on the worst seed. What is held instead.
-MISSED = {("d100", "Drift(4)"): 100}
 AIMED = ("Drift(0)", "Drift(4)")
 SAFE = [name for name in beyond.WILLS if name.startswith(("Drift", "Full", "observed"))]
 
@@ -101,5 +99,5 @@ def test_targets_on_all_seeds(tmp_path):
         check_what_holds_on_every_seed(found)
         for will, least in zip(AIMED, targets, strict=True):
             gain = gains(found, will)
-            assert np.median(gain) >= MISSED.get((setup, will), least), (setup, will, gain)
+            assert np.median(gain) >= least, (setup, will, gain)
             assert gain.min() > 1, (setup, will, gain)  # never worse than Consensus

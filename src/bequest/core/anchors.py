@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     Correction = Callable[[Matrix], Matrix]
 
 # How strongly differences that say almost the same are damped, relative to the strongest one:
-# once enough to bridle nonlinear losses, once hardly at all, for quadratics.
-_DAMPING = (1e-12, 1e-20)
+# once hardly at all, for quadratics, once enough to bridle nonlinear losses.
+_DAMPING = (1e-20, 1e-12)
 # A prediction needs this many pairs: fewer differences span nothing.
 LEAST_PAIRS = 5
 # It is left alone if its predecessors, without the latest one and two pairs, are this close to it
@@ -84,7 +84,7 @@ def reach(chapter: Chapter, modulus: float) -> float:
 
 
 def predictions(chapter: Chapter, correct: Correction) -> list[Prediction]:
-    """Return what the pairs of one epoch say about the optimum, one prediction per damping.
+    """Return what the pairs of one epoch say about the optimum, the least damped one first.
 
     A tracker is the network's mean gradient, z = Hbar (x - x*) as long as Hbar is constant and
     the nodes agree. Differences of pairs span what is known of Hbar; z is explained by them as

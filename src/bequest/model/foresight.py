@@ -24,7 +24,7 @@ _SINGULAR = 1e-10
 def foresee(
     objective: Objective, chapter: Chapter, step: float, *, by_gradients: bool = False
 ) -> list[Prediction]:
-    """Return what the pairs of one epoch say about the optimum.
+    """Return what the pairs of one epoch say about the optimum, the least damped one first.
 
     Nothing, if they wander about because the gradients are stochastic.
     """

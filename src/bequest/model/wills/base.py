@@ -94,15 +94,20 @@ class Estate:
         )
 
     @cached_property
+    def foreseen(self) -> list[Prediction]:
+        """What this epoch says about the optimum, believed or not, the least damped first."""
+        if self.recent is None:
+            return []
+        step = self.setting.step
+        return foresee(self.objective, self.recent, step, by_gradients=self.by_gradients)
+
+    @cached_property
     def predictions(self) -> list[Prediction]:
         """All predictions of the optimum, believed or not, the least doubtful first."""
         if self.recent is None:
             return []
-        step = self.setting.step
-        found = foresee(self.objective, self.recent, step, by_gradients=self.by_gradients)
-        if self.carried is not None:
-            found.append(self.carried)
-        return sorted(found, key=lambda one: one.doubt)
+        carried = [] if self.carried is None else [self.carried]
+        return sorted(self.foreseen + carried, key=lambda one: one.doubt)
 
     @cached_property
     def believed(self) -> list[Prediction]:

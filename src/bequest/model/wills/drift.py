@@ -195,14 +195,20 @@ def _where(estate: Estate) -> str:
 def _drift(estate: Estate, rank: int) -> Matrix:
     """Return an orthonormal basis of where the anchor's error is to be expected.
 
-    Ahead of the iterate; between the two best predictions, which differ by about their errors;
-    and back along the path.
+    Ahead of the iterate; from the anchor to what else this epoch predicts, with other dampings
+    and before its latest pairs came in; and back along the path.
+
+    As far as z = Hbar (x - x*) holds, all these predictions err by the same operator,
+    (Hbar^-1 - B), on what each of them left unexplained (``anchors.predictions``): their
+    differences are samples of the anchor's error. The least damped ones were the best samples.
     """
     directions = []
     if estate.believed:
-        best, *others = estate.believed
-        directions.append(best.point - estate.x)
-        directions += [other.point - best.point for other in others[:1]]
+        anchor = _anchor(estate)
+        views = [one.point for one in estate.foreseen]
+        views += [before for one in estate.foreseen for before in one.earlier]
+        directions.append(anchor - estate.x)
+        directions += [view - anchor for view in views]
     if estate.recent is not None:
         directions += list(-np.diff(estate.recent.X, axis=0))
     Q = sketch.orthonormal(directions, rank=max(rank, 1))
