@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint types layers check bench format clean
+.PHONY: demo test test-all chaos lint types layers check bench format clean
 
 demo: $(READY)
 	$(BIN)/bequest demo
@@ -15,6 +15,12 @@ test: check
 
 test-all: check
 	$(BIN)/pytest -n $(WORKERS)
+
+# Bad days for the protocol, a seed each: `make chaos SEEDS=50000` takes well under an hour.
+SEEDS ?= 10000
+FIRST ?= 0
+chaos: $(READY)
+	$(BIN)/python tests/simulation/chaos.py --seeds $(SEEDS) --first $(FIRST) --workers $(WORKERS)
 
 check: lint types layers
 

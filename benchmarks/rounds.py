@@ -103,10 +103,55 @@ def small_network() -> Row:
     return at_most("n=20, d=10, all metrics: time / barest NumPy loop", measured, 1.5)
 
 
+def real_nodes() -> list[Row]:
+    """Rounds per second of real nodes on a virtual network, relative to rows of arrays.
+
+    Real nodes make a checkpoint every 20 rounds, that is, they ask their wills; what a will costs
+    is not the engine's, but shown too.
+    """
+    problem, _, _ = problem_of(20, 10)
+    graph = bq.graphs.ring_with_chords(20, chords=15, seed=1)
+    method = bq.GradientTracking(step=0.02)
+    problem.optimum()
+
+    def per_second(rounds: int, engine: bq.engines.Engine, will: bq.wills.Will) -> float:
+        def work(rounds: int) -> object:
+            return bq.solve(problem, graph, method=method, will=will, rounds=rounds, engine=engine)
+
+        return rounds / (seconds(lambda: work(rounds)) - seconds(lambda: work(0)))
+
+    def measured(will: bq.wills.Will) -> np.ndarray:
+        loop, vector = bq.engines.Loop(), bq.engines.Vector()
+        per_second(50, loop, will)
+        pairs = [(per_second(300, loop, will), per_second(10_000, vector, will)) for _ in range(9)]
+        return np.array([one / other for one, other in pairs])
+
+    claim = "n=20, d=10: rounds per second, loop / vector"
+    return [
+        at_least(claim, measured(bq.wills.Consensus()), 0.01),
+        shown(f"{claim}, with the will Adaptive()", measured(bq.wills.Adaptive())),
+    ]
+
+
 def bare_round(problem: bq.Problem, graph: bq.Graph) -> Callable[[], float]:
     """The engine's own round, without metrics: a function that returns seconds per round."""
     shape = (problem.n, problem.dim)
-    plan = Plan(problem, graph, {}, {}, 1, 0.02, np.zeros(shape), None, None)
+    plan = Plan(
+        problem=problem,
+        graph=graph,
+        schedule={},
+        wills={},
+        rounds=1,
+        step=0.02,
+        start=np.zeros(shape),
+        pilot=None,
+        buddies=0,
+        checkpoint_every=None,
+        absent=frozenset(),
+        known={},
+        counted={0: frozenset(range(problem.n))},
+        optima=None,
+    )
     epoch = _Epoch(plan, graph.network(), {})
     state = [np.zeros((2, *shape)) for _ in range(3)]
     epoch.gradient(state[0][0], state[2][0])
@@ -202,6 +247,7 @@ def main() -> int:
     assert mixing.DENSE_NODES < 2000
     rows = [
         small_network(),
+        *real_nodes(),
         sparse_against_dense(),
         *passes(1_000, 50, 3.0),
         *passes(10_000, 10, 6.0),

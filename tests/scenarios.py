@@ -146,6 +146,7 @@ def membership(seed: int, *, rounds: int = 60) -> Scenario:
         for node in some([node for node, forgotten in before.items() if not forgotten], 1):
             events.append(bq.Forget(node, t))
             gone[node] = True
+            del before[node]
         for node in some(before, 2):
             events.append(bq.Return(node, t))
             here.add(node)

@@ -80,8 +80,19 @@ class Checker:
                 self.counted.add(arrival.node)
 
     def _judge_losses(self, change: Committed) -> None:
-        """Nobody may be given up whose checkpoint is held by somebody alive."""
+        """Nobody may be given up whose checkpoint is held, or has to be, by somebody alive."""
         for adoption in change.adoptions:
+            obliged = [
+                keeper
+                for keeper in self.keepers.get(adoption.node, ())
+                if keeper in change.members
+                and self._is_alive(keeper)
+                and self.now is not None
+                and self.bodies[keeper].epoch == self.now.epoch
+            ]
+            needless = set(self.known.get(adoption.node, ())) & set(adoption.lost)
+            if obliged and (adoption.adopter is None or needless):
+                raise Violation(f"{adoption} loses {needless}, which {obliged} have to keep")
             alive = [
                 keeper
                 for keeper in change.members

@@ -41,7 +41,7 @@ class Ledger:
         lost: the original nodes that nobody remembers.
         receipts: node -> the memory of its loss, as it was handed over or adopted.
         dropped: the messages that were not acted upon, as (receiver, record).
-        failures: who could not go on, and why.
+        failures: who could not go on, and why, until its loss is recorded.
     """
 
     def __init__(self, plan: Plan, first: StepChoice) -> None:
@@ -131,23 +131,26 @@ class Ledger:
             -1 if checkpoint is None else checkpoint
         )
         explained = made.bequest if made is not None and adopted is not None else None
+        # Of its own life: whoever comes back and is lost again has not failed for the same reason.
+        failure = self.failures.pop(adoption.node, None)
         if explained is None:
             why = "nobody had a checkpoint of it" if adopted is None else "it had no will"
             explained = Bequest("none", why)
         own = adopted.own if isinstance(adopted, Adopted) else None
         inherited = adopted.inherited if isinstance(adopted, Adopted) else None
         parts = [part for part in (own, inherited) if part is not None]
+        will = self._plan.wills.get(adoption.node)
         legacy = None if own is None or own.is_zero else own
         self._remember(adoption.node, legacy)
         self.departures.append(
             DepartureRecord(
                 node=adoption.node,
                 round=change.round,
-                will="none" if made is None else made.will,
+                will="none" if will is None else will.title,
                 choice=explained.choice,
-                why=self.failures.get(adoption.node, explained.why),
+                why=explained.why if failure is None else failure,
                 heir=adoption.adopter,
-                vectors=sum(part.vectors for part in parts),
+                vectors=sum((part.vectors for part in parts), 0.0),
                 bytes=sum(part.nbytes for part in parts),
                 bounds=dict(explained.bounds),
                 predicted=dict(explained.predicted),
@@ -161,6 +164,7 @@ class Ledger:
                 exact_handoff=True,
                 bridges=adoption.bridges,
                 crashed=True,
+                failed=failure is not None,
                 checkpoint=None if made is None or made.bequest is None else checkpoint,
             )
         )
@@ -169,6 +173,7 @@ class Ledger:
         withdrawn = self._prepared.get((change.epoch, arrival.node))
         exact = not isinstance(withdrawn, Withdrawn) or withdrawn.exact
         self.receipts.pop(arrival.node, None)
+        self.failures.pop(arrival.node, None)
         self.changes.append(
             ChangeRecord.of(
                 arrival.purpose,

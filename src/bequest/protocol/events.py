@@ -85,7 +85,6 @@ class Checkpointed:
     """What a node's will decided for its latest checkpoint; None without a will."""
 
     round: int
-    will: str
     bequest: Bequest | None
 
 

@@ -121,6 +121,7 @@ class Node:
         # The tracker after the last round, whatever hand-offs have done to it since.
         self._tracked: Vector = self.z
         self._own, self._own_round = self.inherited, 0
+        self._descended: tuple[int, Vector] | None = None
         self._leave_after: int | None = None
         self._attempt = 0
         self._limit = 0
@@ -130,6 +131,7 @@ class Node:
         self._wards: dict[int, m.Checkpoint] = {}
         self._staged: dict[int, m.Checkpoint] = {}
         self._early: list[Received] = []
+        self._row_of: dict[int, int] = {}
         self._step = setting.step
         self._memory: Memory | None = None
         if will is not None and will.needs_history:
@@ -323,7 +325,8 @@ class Node:
 
     def _on_arrange(self, sender: int, message: m.Arrange) -> list[Effect]:
         outside = self._present is None
-        if message.epoch < self._attempt or (not outside and message.epoch != self._attempt):
+        over = message.epoch < self._attempt or message.epoch == self.epoch
+        if over or (not outside and message.epoch != self._attempt):
             return self._untimely(sender, message, early=False)
         if self._preparation is not None and self._preparation.arrange.epoch == message.epoch:
             return self._drop(Received(sender, message), "a duplicate")
@@ -373,14 +376,21 @@ class Node:
         if self._memory is not None:
             if arrange.target_moves:
                 self._memory.forget()
-            self._new_page = (self.x, self.z, old_step)
+            # Of the epoch that the page is about: there may have been others without a round.
+            step = old_step if self._new_page is None else self._new_page[2]
+            self._new_page = (self.x, self.z, step)
             if fresh:
                 self._turn_page()
         self._limit = message.until
         self.state = State.RUNNING
         effects: list[Effect] = [Began(self.epoch, self.round, self.x, self.z, self.g)]
         effects += self._tell(m.Begun(self.epoch))
-        effects += self._stop() if self.round >= self._limit else [self._exchange()]
+        if self.round >= self._limit:
+            effects += self._stop()
+        else:
+            effects.append(self._exchange())
+            # It may have been asked before it was there, or for a round that it has skipped.
+            effects += self._tell(m.LeaveRequest(self.life)) if self.wants_to_leave else []
         return effects + self._catch_up()
 
     def _settle(self, arrange: m.Arrange) -> None:
@@ -614,8 +624,12 @@ class Node:
             recent=None if memory is None else memory.chapter,
             carried=None if memory is None else memory.carried,
             by_gradients=self.will.by_gradients,
+            descended=self._descended,
         )
-        return self.will.decide(estate)
+        bequest = self.will.decide(estate)
+        if "local_track" in vars(estate):  # the next decision goes on from here
+            self._descended = self.round, estate.local_track
+        return bequest
 
     def _renew_checkpoint(self, members: int) -> Checkpointed:
         # Who is alone has nobody to decide for; there may be others by the time it is needed.
@@ -623,7 +637,7 @@ class Node:
         legacy = None if bequest is None else bequest.legacy
         self._own = Legacy.zero(self.x.size) if legacy is None else legacy
         self._own_round = self.round
-        return Checkpointed(self.round, "none" if self.will is None else self.will.title, bequest)
+        return Checkpointed(self.round, bequest)
 
     # --- being a buddy ------------------------------------------------------------------------
 

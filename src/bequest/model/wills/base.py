@@ -64,6 +64,7 @@ class Estate:
         recent: the pairs it holds of this epoch, for wills that ask for them.
         carried: what the longest earlier epoch let it predict, likewise.
         by_gradients: whether the loss may be asked for gradients only.
+        descended: after which round, and where, its own descent was last looked at.
     """
 
     node: int
@@ -77,6 +78,7 @@ class Estate:
     recent: Chapter | None = None
     carried: Prediction | None = None
     by_gradients: bool = False
+    descended: tuple[int, Vector] | None = None
 
     @cached_property
     def gradient(self) -> Vector:
@@ -86,11 +88,12 @@ class Estate:
     @cached_property
     def local_track(self) -> Vector:
         """u: where its own descent has led it by now (alg:lgt)."""
+        since, u = (0, self.start) if self.descended is None else self.descended
         return anchors.local_track(
             self.objective.gradient,
-            self.start,
+            u,
             smoothness=self.objective.curvature.b,
-            rounds=self.round,
+            rounds=self.round - since,
         )
 
     @cached_property

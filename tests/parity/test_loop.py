@@ -1,0 +1,326 @@
+"""Real nodes that only know what reaches them do what rows of arrays do."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import scenarios
+
+import bequest as bq
+from bequest.engines import Loop, Partition, Weather
+from bequest.model.wills import Will
+
+EXACT = [scenarios.WILLS[name] for name in scenarios.EXACT]
+BEYOND = [
+    bq.wills.Drift(),
+    bq.wills.Drift(rank=2),
+    bq.wills.FullHessian(),
+    bq.wills.Adaptive(),
+    bq.wills.Budget(vectors=4),
+]
+STORM = Weather(seed=3, delay=(0.0, 5.0), duplication=0.3)
+
+
+@dataclass(frozen=True)
+class Remembering(Will):
+    """A will whose decisions are noted, by node and round."""
+
+    inner: Will
+    decisions: dict = field(default_factory=dict)
+    label = "remembering"
+
+    @property
+    def title(self):
+        return self.inner.title
+
+    @property
+    def needs_history(self):
+        return self.inner.needs_history
+
+    @property
+    def by_gradients(self):
+        return self.inner.by_gradients
+
+    def decide(self, estate):
+        decided = self.inner.decide(estate)
+        self.decisions[estate.node, estate.round] = decided
+        return decided
+
+
+@dataclass(frozen=True)
+class Recalling(Will):
+    """A will that decides as another one has decided before."""
+
+    decisions: dict
+    of: Will
+    label = "recalling"
+
+    @property
+    def title(self):
+        return self.of.title
+
+    def decide(self, estate):
+        return self.decisions[estate.node, estate.round]
+
+
+def solved(scene, wills, engine=None, **options):
+    problem = scene.problem
+    pilot = bq.Pilot(radius=2.0, theta=0.05, zeta=float(problem.heterogeneity().max()), spread=3.0)
+    return bq.solve(
+        problem,
+        scene.graph,
+        departures=scene.departures,
+        will=wills,
+        method=bq.GradientTracking(step=scene.step),
+        rounds=scene.rounds,
+        start=scene.start,
+        pilot=pilot,
+        engine=engine,
+        **options,
+    )
+
+
+def assert_same(one, other, tolerance=1e-10):
+    scale = 1.0 + float(np.abs(one.x).max()) + float(np.abs(one.error).max())
+    assert one.status == other.status
+    assert one.survivors == other.survivors
+    assert one.lost == other.lost
+    np.testing.assert_allclose(one.x, other.x, rtol=0, atol=tolerance * scale)
+    np.testing.assert_allclose(one.error, other.error, rtol=0, atol=tolerance * scale)
+    np.testing.assert_allclose(one.invariant_gap, other.invariant_gap, rtol=0, atol=1e-9 * scale)
+    assert set(one.inherited) == set(other.inherited)
+    for heir, legacy in one.inherited.items():
+        twin = other.inherited[heir]
+        stiff = 1.0 + legacy.curvature[1]
+        assert (legacy.lineage, legacy.blended) == (twin.lineage, twin.blended)
+        np.testing.assert_allclose(legacy.p, twin.p, rtol=0, atol=tolerance * scale * stiff)
+        np.testing.assert_allclose(legacy.hessian(), twin.hessian(), rtol=0, atol=tolerance * stiff)
+    assert [one_story(r) for r in one.departures] == [one_story(r) for r in other.departures]
+    assert one.changes == other.changes
+    assert [(s.since, s.why) for s in one.steps] == [(s.since, s.why) for s in other.steps]
+
+
+def one_story(record):
+    return (
+        record.node, record.round, record.will, record.choice, record.heir, record.vectors,
+        record.bytes, record.passed_on, record.lost, record.bridges, record.crashed,
+        record.checkpoint,
+    )  # fmt: skip
+
+
+def mixed(rng, n, wills):
+    return {node: wills[int(rng.integers(len(wills)))] for node in range(n)}
+
+
+# --- vector = loop ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_departures(seed):
+    """To 1e-10, each node with a will of its own, alone or several at once, chained or not."""
+    rng, scene = np.random.default_rng(seed), scenarios.scenario(seed)
+    wills = mixed(rng, len(scene.objectives), EXACT)
+    vector = solved(scene, wills)
+    assert_same(vector, solved(scene, wills, Loop()))
+    assert_same(vector, solved(scene, wills, Loop(Weather(seed, (0.0, 4.0), 0.2))))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_every_event(seed):
+    """Planned crashes, returns, joins and forgets too, whatever the checkpoints."""
+    rng, scene = np.random.default_rng(seed), scenarios.membership(seed)
+    wills = mixed(rng, len(scene.objectives), EXACT)
+    options = {
+        "buddies": int(rng.integers(4)),
+        "checkpoint_every": [None, 1, 5, 20][int(rng.integers(4))],
+    }
+    vector = solved(scene, wills, **options)
+    assert_same(vector, solved(scene, wills, Loop(Weather(seed, (0.0, 4.0), 0.2)), **options))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_wills_that_extrapolate(seed):
+    """Given the same decisions the engines agree to 1e-10, too.
+
+    The decisions themselves are extrapolations, which amplify the last digit in which the two
+    engines differ: they are compared in the next test.
+    """
+    rng, scene = np.random.default_rng(seed), scenarios.membership(seed)
+    wills = {n: Remembering(w) for n, w in mixed(rng, len(scene.objectives), BEYOND).items()}
+    options = {"buddies": 2, "checkpoint_every": [1, 5, 20][int(rng.integers(3))]}
+    loop = solved(scene, wills, Loop(), **options)
+    as_before = {node: Recalling(will.decisions, will) for node, will in wills.items()}
+    assert_same(loop, solved(scene, as_before, **options))
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("will", [will for will in BEYOND if will != bq.wills.Adaptive()])
+def test_extrapolations_agree_as_far_as_they_can(seed, will):
+    """Adaptive is left out: where two branches are equally good, the last digit chooses."""
+    scene = scenarios.scenario(seed)
+    vector, loop = solved(scene, will), solved(scene, will, Loop())
+    assert [record.choice for record in vector.departures] == [
+        record.choice for record in loop.departures
+    ]
+    scale = 1.0 + float(np.abs(vector.x).max())
+    np.testing.assert_allclose(vector.x, loop.x, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_chosen_step_is_lowered_alike(seed):
+    scene = scenarios.scenario(seed)
+    scene.step = None
+    will = bq.wills.PointOnly(cap=2.0)
+    assert_same(solved(scene, will), solved(scene, will, Loop()), 1e-9)
+
+
+# --- whatever the network does ---------------------------------------------------------------
+
+
+def identical(one, other):
+    np.testing.assert_array_equal(one.x, other.x)
+    np.testing.assert_array_equal(one.error, other.error)
+    np.testing.assert_array_equal(one.invariant_gap, other.invariant_gap)
+    assert [one_story(r) for r in one.departures] == [one_story(r) for r in other.departures]
+    for heir, legacy in one.inherited.items():
+        np.testing.assert_array_equal(legacy.p, other.inherited[heir].p)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_not_a_bit_depends_on_the_order_of_delivery(seed):
+    rng, scene = np.random.default_rng(seed), scenarios.membership(seed)
+    wills = mixed(rng, len(scene.objectives), EXACT + BEYOND)
+    calm = solved(scene, wills, Loop())
+    for weather in (
+        Weather(seed, (0.0, 1.0)),
+        Weather(seed + 1, (0.0, 50.0), duplication=0.5),
+        Weather(seed, (0.1, 3.0), 0.1, (Partition(5.0, 80.0, frozenset({"host 0", "host 1"})),)),
+    ):
+        identical(calm, solved(scene, wills, Loop(weather)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_not_a_bit_depends_on_travelling_as_bytes(seed):
+    scene = scenarios.membership(seed)
+    wills = mixed(np.random.default_rng(seed), len(scene.objectives), EXACT + BEYOND)
+    identical(solved(scene, wills, Loop(STORM)), solved(scene, wills, Loop(STORM, as_bytes=True)))
+
+
+def test_heirs_and_buddies_are_on_other_hosts():
+    problem = bq.problems.quadratics(n=9, dim=3, mu=1.0, L=5.0, seed=2)
+    graph = bq.graphs.complete(9)
+    leaving = [bq.Departure(node, 20) for node in (0, 1)] + [bq.Crash(2, 30)]
+    run = bq.solve(
+        problem,
+        graph,
+        departures=leaving,
+        will=bq.wills.Consensus(),
+        rounds=600,
+        engine=Loop(hosts=3),
+    )
+    assert {record.heir // 3 for record in run.departures} <= {1, 2}
+    assert not run.lost
+    assert run.status == "converged"
+    named = {node: "here" if node < 8 else "there" for node in range(9)}
+    run = bq.solve(
+        problem,
+        graph,
+        departures=leaving,
+        will=bq.wills.Consensus(),
+        rounds=600,
+        engine=Loop(hosts=named),
+    )
+    assert {record.heir for record in run.departures} == {8}
+
+
+def test_a_partition_that_heals_costs_time_and_nothing_else():
+    problem = bq.problems.quadratics(n=6, dim=2, mu=1.0, L=4.0, seed=1)
+    leaving = [bq.Departure(3, 10)]
+    cut = Weather(1, (0.0, 1.0), 0.0, (Partition(2.0, 500.0, frozenset({"host 4"})),))
+    calm, split = (
+        bq.solve(problem, bq.graphs.ring(6), departures=leaving, rounds=60, engine=Loop(weather))
+        for weather in (Weather(), cut)
+    )
+    identical(calm, split)
+
+
+# --- failures of a user's own code -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failure", ["raises", "nan"])
+def test_a_node_whose_gradient_fails_is_a_node_that_crashed(failure):
+    calls = {"count": 0}
+
+    def value_and_grad(x):
+        calls["count"] += 1
+        if calls["count"] > 400:
+            if failure == "raises":
+                raise RuntimeError("the disk is full")
+            return float(x @ x), np.full_like(x, np.nan)
+        return float((x - 1) @ (x - 1)) / 2, x - 1
+
+    losses = [bq.Quadratic(np.eye(2), [float(k), 1.0]) for k in range(4)]
+    losses.append(bq.Function(value_and_grad, dim=2, curvature=(1.0, 1.0)))
+    calls["count"] = 0
+    run = bq.solve(
+        bq.Problem(losses),
+        bq.graphs.ring(5),
+        will=bq.wills.Consensus(),
+        rounds=1500,
+        engine=Loop(),
+        method=bq.GradientTracking(step=0.1),
+    )
+    (record,) = run.departures
+    assert record.node == 4
+    assert record.crashed
+    assert ("disk is full" if failure == "raises" else "not finite") in record.why
+    assert run.survivors == (0, 1, 2, 3)
+    assert not run.lost
+    assert run.error[-1] < 1e-9  # an isotropic quadratic is remembered exactly
+    assert np.isfinite(run.error).all()
+
+
+def test_a_run_that_diverges_says_so():
+    problem = bq.problems.quadratics(n=4, dim=2, mu=1.0, L=4.0, seed=1)
+    method = bq.GradientTracking(step=3.0)
+    runs = [
+        bq.solve(problem, bq.graphs.ring(4), rounds=400, method=method, engine=engine)
+        for engine in (None, Loop())
+    ]
+    assert [run.status for run in runs] == ["diverged", "diverged"]
+    escaped = [int(np.argmax(np.isinf(run.error))) for run in runs]
+    assert escaped[0] == escaped[1] > 0
+
+
+def test_one_node_alone():
+    f = bq.Quadratic(np.diag([1.0, 5.0]), [1.0, 2.0])
+    run = bq.solve(bq.Problem([f]), bq.Graph([], n=1), rounds=300, engine=Loop())
+    assert run.status == "converged"
+    np.testing.assert_allclose(run.x[0], [1.0, 2.0], atol=1e-10)
+
+
+def test_the_printed_hand_off_is_refused():
+    problem = bq.problems.quadratics(n=4, dim=2, mu=1.0, L=4.0, seed=1)
+    with pytest.raises(bq.errors.InvalidWill, match="printed"):
+        bq.solve(
+            problem,
+            bq.graphs.ring(4),
+            departures=[bq.Departure(1, 5)],
+            will=bq.wills.Consensus(handoff="printed"),
+            rounds=10,
+            engine=Loop(),
+        )
+
+
+@pytest.mark.parametrize("hosts", [0, -1, 1.5, "many"])
+def test_hosts_that_make_no_sense(hosts):
+    with pytest.raises(bq.errors.InvalidMethod):
+        Loop(hosts=hosts)
+
+
+@pytest.mark.parametrize(
+    "options", [{"delay": (2.0, 1.0)}, {"delay": (-1.0, 1.0)}, {"duplication": 1.5}]
+)
+def test_weather_that_makes_no_sense(options):
+    with pytest.raises(bq.errors.InvalidMethod):
+        Weather(**options)

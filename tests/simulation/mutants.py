@@ -1,0 +1,306 @@
+"""Bugs on purpose: each one is something that a protocol like this gets wrong in the field.
+
+A checker that does not find them proves nothing about a run without violations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bequest.core import topology
+from bequest.core.legacy import Legacy
+from bequest.protocol import messages as m
+from bequest.protocol.events import Send
+from bequest.protocol.node import Node
+from bequest.protocol.states import State
+from bequest.protocol.steward import Steward
+
+MUTANTS = {}
+
+
+def mutant(apply):
+    """Register ``apply(monkeypatch)`` under its name, in words."""
+    MUTANTS[apply.__name__.replace("_", " ")] = apply
+    return apply
+
+
+def _after(patch, owner, name, change):
+    """Let ``change(self, result, *args)`` alter what a method returns or has done."""
+    original = getattr(owner, name)
+
+    def altered(self, *args, **kwargs):
+        return change(self, original(self, *args, **kwargs), *args)
+
+    patch.setattr(owner, name, altered)
+
+
+@mutant
+def farewell_applied_twice(patch):
+    def twice(self, effects, preparation):
+        for farewell in preparation.farewells.values():
+            preparation.inherited = preparation.inherited + farewell.legacy
+        return effects
+
+    _after(patch, Node, "_take_over", twice)
+
+
+@mutant
+def surplus_dropped(patch):
+    def drop(self, effects, preparation):
+        preparation.surplus = np.zeros_like(preparation.surplus)
+        return effects
+
+    _after(patch, Node, "_take_over", drop)
+
+
+@mutant
+def surplus_of_a_chain_dropped(patch):
+    """A leaver that is an heir itself forgets to pass on the surplus it got."""
+
+    original = Node._bequeath
+
+    def bequeath(self, preparation):
+        preparation.surplus = np.zeros_like(preparation.surplus)
+        return original(self, preparation)
+
+    patch.setattr(Node, "_bequeath", bequeath)
+
+
+@mutant
+def write_through_skipped(patch):
+    def skip(self, preparation):
+        return self._finish_preparing(preparation)
+
+    original = Node._write_through
+
+    def write_through(self, preparation):
+        if self._present is not None and preparation.inherits:
+            return skip(self, preparation)
+        return original(self, preparation)
+
+    patch.setattr(Node, "_write_through", write_through)
+
+
+@mutant
+def ready_before_kept(patch):
+    def impatient(self, effects, preparation):
+        preparation.unkept.clear()
+        return effects + self._finish_preparing(preparation)
+
+    _after(patch, Node, "_write_through", impatient)
+
+
+@mutant
+def wrong_epoch_accepted(patch):
+    original = Node._on_exchange
+
+    def on_exchange(self, sender, message):
+        return original(self, sender, replace(message, epoch=self.epoch))
+
+    patch.setattr(Node, "_on_exchange", on_exchange)
+
+
+@mutant
+def late_round_accepted(patch):
+    original = Node._on_exchange
+
+    def on_exchange(self, sender, message):
+        if message.epoch == self.epoch and message.round == self.round:
+            message = replace(message, round=self.round + 1)
+        return original(self, sender, message)
+
+    patch.setattr(Node, "_on_exchange", on_exchange)
+
+
+@mutant
+def abandoned_attempt_not_forgotten(patch):
+    """What was prepared for an attempt that failed is kept, and begun with the next one."""
+
+    original = Node._take_over
+
+    def take_over(self, preparation):
+        effects = original(self, preparation)
+        if preparation.inherits:
+            self.inherited = preparation.inherited
+            self._carries = not self.inherited.is_zero
+        return effects
+
+    patch.setattr(Node, "_take_over", take_over)
+
+
+@mutant
+def staged_checkpoints_survive_a_halt(patch):
+    original = Node._on_halt
+
+    def on_halt(self, sender, message):
+        staged = dict(self._staged)
+        effects = original(self, sender, message)
+        self._wards.update(staged)
+        return effects
+
+    patch.setattr(Node, "_on_halt", on_halt)
+
+
+@mutant
+def leaver_dismissed_too_early(patch):
+    def early(self, effects, draft, message):
+        handover = draft.handovers[-1]
+        leavers = [h.node for h in draft.handovers]
+        dismissed = [Send((node,), m.Dismiss(draft.epoch)) for node in leavers]
+        return [*dismissed, *effects] if handover else effects
+
+    _after(patch, Steward, "_leaver_is_ready", early)
+
+
+@mutant
+def trackers_not_restarted(patch):
+    original = Steward._draft_losses
+
+    def draft_losses(self, draft):
+        original(self, draft)
+        draft.restart = False
+
+    patch.setattr(Steward, "_draft_losses", draft_losses)
+
+
+@mutant
+def adopted_by_every_holder(patch):
+    original = Node._on_arrange
+
+    def on_arrange(self, sender, message):
+        if message.restart:
+            dead = tuple(n for n in self._wards if n not in message.wards)
+            message = replace(message, adopted=tuple(sorted({*message.adopted, *dead})))
+        return original(self, sender, message)
+
+    patch.setattr(Node, "_on_arrange", on_arrange)
+
+
+@mutant
+def inherited_not_in_the_checkpoint(patch):
+    def bare(self, effects, preparation):
+        return [
+            Send(e.to, replace(e.message, inherited=Legacy.zero(self.x.size)))
+            if isinstance(e, Send) and isinstance(e.message, m.Checkpoint)
+            else e
+            for e in effects
+        ]
+
+    _after(patch, Node, "_write_through", bare)
+
+
+@mutant
+def returned_without_withdrawal(patch):
+    original = Steward._draft_arrival
+
+    def draft_arrival(self, draft, node):
+        original(self, draft, node)
+        draft.arrival = replace(draft.arrival, holder=None)
+
+    patch.setattr(Steward, "_draft_arrival", draft_arrival)
+
+
+@mutant
+def withdrawal_not_written_through(patch):
+    original = Node._write_through
+
+    def write_through(self, preparation):
+        if preparation.arrange.claimant is not None:
+            preparation.arrange = replace(preparation.arrange, claimant=None)
+        return original(self, preparation)
+
+    patch.setattr(Node, "_write_through", write_through)
+
+
+@mutant
+def loss_not_named(patch):
+    original = Steward._commit
+
+    def commit(self, draft):
+        before = set(self.lost)
+        effects = original(self, draft)
+        self.lost = before
+        return [
+            replace(e, lost=tuple(sorted(before))) if hasattr(e, "lost") else e for e in effects
+        ]
+
+    patch.setattr(Steward, "_commit", commit)
+
+
+@mutant
+def old_neighbours_not_told(patch):
+    """After a departure the weights of those who lost a neighbour do not sum to one."""
+
+    def careless(self, result, arrange):
+        if arrange.epoch > 1 and len(self._weights) > 1:
+            self._weights = self._weights * 0.9
+
+    _after(patch, Node, "_settle", careless)
+
+
+@mutant
+def network_not_bridged(patch):
+    def remove(network, leaver, *, hub):
+        for node in network.pop(leaver):
+            network[node].discard(leaver)
+        return []
+
+    patch.setattr(topology, "remove", remove)
+
+
+@mutant
+def numbers_used_twice(patch):
+    """A new attempt reuses the number of the one that failed."""
+
+    original = Steward._number
+
+    def number(self):
+        if self._newest > self.epoch and self.epoch:
+            return self._newest
+        return original(self)
+
+    patch.setattr(Steward, "_number", number)
+
+
+@mutant
+def new_steward_begins_from_scratch(patch):
+    def recover(self, processes):
+        self._newest = 1000
+        self._charter = replace(
+            self._charter,
+            network={n: frozenset(o) for n, o in self._charter.network.items() if n in processes},
+        )
+        return self.found()
+
+    patch.setattr(Steward, "recover", recover)
+
+
+@mutant
+def last_checkpoint_wins_whatever_its_age(patch):
+    """A late checkpoint of before an inheritance replaces the one written through."""
+
+    original = Node._on_checkpoint
+
+    def on_checkpoint(self, sender, message):
+        if message.inherited is None and sender in self._wards:
+            held = self._wards[sender]
+            self._wards[sender] = replace(held, own=message.own, inherited=Legacy.zero(self.x.size))
+            return []
+        return original(self, sender, message)
+
+    patch.setattr(Node, "_on_checkpoint", on_checkpoint)
+
+
+@mutant
+def ready_nodes_go_on_by_themselves(patch):
+    """An heir counts what it prepared before everybody has agreed."""
+
+    def eager(self, effects, preparation):
+        if self.state is State.READY and preparation.inherits and self._present is not None:
+            self.inherited = preparation.inherited
+            self._carries = True
+        return effects
+
+    _after(patch, Node, "_finish_preparing", eager)
