@@ -7,7 +7,7 @@ import pytest
 import scenarios
 
 import bequest as bq
-from bequest.engines import Loop, Partition, Weather
+from bequest.engines import Loop, Outage, Partition, Weather
 from bequest.model.wills import Will
 
 EXACT = [scenarios.WILLS[name] for name in scenarios.EXACT]
@@ -244,6 +244,31 @@ def test_a_partition_that_heals_costs_time_and_nothing_else():
     identical(calm, split)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_host_that_dies_takes_nobody_with_it(seed):
+    """Three of nine nodes die in the middle of a round; their buddies remember them."""
+    rng = np.random.default_rng(seed)
+    losses = [
+        bq.Quadratic(rng.uniform(1.0, 3.0) * np.eye(2), rng.standard_normal(2)) for _ in range(9)
+    ]
+    weather = Weather(seed, (0.5, 1.5), outages=(Outage(40.0, "host 1"),), patience=5.0)
+    run = bq.solve(
+        bq.Problem(losses),
+        bq.graphs.ring_with_chords(9, chords=5, seed=seed),
+        will=bq.wills.Consensus(),
+        rounds=800,
+        engine=Loop(weather, hosts=3),
+    )
+    assert [record.node for record in run.departures] == [3, 4, 5]
+    assert all(record.crashed and record.checkpoint is not None for record in run.departures)
+    assert {record.heir // 3 for record in run.departures} <= {0, 2}
+    assert run.survivors == (0, 1, 2, 6, 7, 8)
+    assert not run.lost
+    # isotropic losses are remembered exactly
+    np.testing.assert_allclose(run.limit, run.optimum, rtol=0, atol=1e-9)
+    assert run.error[-1] < 1e-4 * run.error[0]
+
+
 # --- failures of a user's own code -------------------------------------------------------------
 
 
@@ -319,7 +344,14 @@ def test_hosts_that_make_no_sense(hosts):
 
 
 @pytest.mark.parametrize(
-    "options", [{"delay": (2.0, 1.0)}, {"delay": (-1.0, 1.0)}, {"duplication": 1.5}]
+    "options",
+    [
+        {"delay": (2.0, 1.0)},
+        {"delay": (-1.0, 1.0)},
+        {"duplication": 1.5},
+        {"outages": (Outage(1.0, "host 1"),)},
+        {"outages": (Outage(1.0, "host 1"),), "delay": (0.0, 1.0), "patience": -1.0},
+    ],
 )
 def test_weather_that_makes_no_sense(options):
     with pytest.raises(bq.errors.InvalidMethod):

@@ -1,7 +1,7 @@
 """What carries the nodes."""
 
 from bequest.engines.base import Engine, Outcome, Plan
-from bequest.engines.loop import Loop, Partition, Weather
+from bequest.engines.loop import Loop, Outage, Partition, Weather
 from bequest.engines.vector import Vector
 
-__all__ = ["Engine", "Loop", "Outcome", "Partition", "Plan", "Vector", "Weather"]
+__all__ = ["Engine", "Loop", "Outage", "Outcome", "Partition", "Plan", "Vector", "Weather"]

@@ -18,7 +18,7 @@ from bequest.core.arrays import frozen, is_whole
 from bequest.engines.base import Outcome, first_step
 from bequest.engines.gauges import Gauges
 from bequest.engines.ledger import Ledger
-from bequest.engines.network import Partition, Weather
+from bequest.engines.network import Outage, Partition, Weather
 from bequest.engines.world import World
 from bequest.errors import InvalidMethod, InvalidWill
 from bequest.model.graph import epoch_edges
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bequest.protocol.events import Effect
     from bequest.protocol.messages import Purpose
 
-__all__ = ["Loop", "Partition", "Weather"]
+__all__ = ["Loop", "Outage", "Partition", "Weather"]
 
 # Rounds are measured this many at a time.
 _CHUNK = 64
@@ -109,6 +109,7 @@ class Execution:
             (node, t) for t, changes in plan.schedule.items() for node in changes.crashes
         }
         self._to_kill: list[int] = []
+        self._outages = sorted(engine.weather.outages, key=lambda outage: outage.time)
         self._lives: dict[int, int] = dict.fromkeys(network, 0)
         self.world = World(
             charter,
@@ -117,6 +118,7 @@ class Execution:
             observe=self._observe,
             scribe=engine.scribe,
             as_bytes=engine.as_bytes,
+            patience=engine.weather.patience,
         )
 
     def run(self) -> Outcome:
@@ -128,6 +130,7 @@ class Execution:
                 if world.is_finished:
                     break
                 self._let_the_world_move()
+            self._let_hosts_die()
             world.step()
             if self._to_kill:
                 for node in self._to_kill:
@@ -203,6 +206,14 @@ class Execution:
                 if ident in awaited:
                     self.admit(ident, purpose)
                     self._order_to_leave(ident, t)
+
+    def _let_hosts_die(self) -> None:
+        """Let the hosts go down whose time has come."""
+        while self._outages and self.world.network.next_time >= self._outages[0].time:
+            host = self._outages.pop(0).host
+            for ident, node in sorted(self.world.nodes.items()):
+                if node.host == host:
+                    self.world.kill(ident)
 
     def _observe(self, process: int, effect: Effect) -> None:
         if isinstance(effect, Completed):

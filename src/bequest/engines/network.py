@@ -45,23 +45,43 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class Outage:
+    """At this time the host dies, with every node on it, in the middle of whatever they do."""
+
+    time: float
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class Weather:
-    """What the virtual network does to messages.
+    """What the virtual network does to messages, and what happens to hosts.
 
     Attributes:
         seed: everything random follows from it.
         delay: how long a message takes, at least and at most; unequal delays reorder messages.
         duplication: the share of messages that arrive twice.
         partitions: when hosts cannot hear each other; what is sent then arrives after.
+        outages: hosts that die; of what their nodes had sent, what is under way still arrives.
+        patience: how long it takes until a death is noticed.
+
+    Times are those of the virtual network: a message takes as long as ``delay`` says, computing
+    takes no time, and without delays no time passes at all.
     """
 
     seed: int = 0
     delay: tuple[float, float] = (0.0, 0.0)
     duplication: float = 0.0
     partitions: tuple[Partition, ...] = ()
+    outages: tuple[Outage, ...] = ()
+    patience: float = 0.0
 
     def __post_init__(self) -> None:
         low, high = self.delay
+        if self.outages and not (high > 0 and 0 <= self.patience < float("inf")):
+            raise InvalidMethod(
+                f"Outages with delay={self.delay} and patience={self.patience}.",
+                remedy="Give messages a delay, so that time passes, and patience >= 0.",
+            )
         if not (0 <= low <= high < float("inf") and 0 <= self.duplication <= 1):
             raise InvalidMethod(
                 f"delay={self.delay}, duplication={self.duplication}.",
@@ -107,6 +127,12 @@ class VirtualNetwork:
                 if partition.holds_up(self.time, self._host(sender), self._host(receiver)):
                     time = max(time, partition.end + self._rng.uniform(*self._weather.delay))
             heapq.heappush(self._heap, Parcel(time, self._numbers, sender, receiver, event))
+
+    @property
+    def next_time(self) -> float:
+        """When the next parcel arrives; now, if none is under way."""
+        ahead = [queue[0].time for queue in (self._line, self._heap) if queue]
+        return min(ahead, default=self.time)
 
     def next(self) -> Parcel:
         """Take out what arrives next."""

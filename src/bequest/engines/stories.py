@@ -105,7 +105,7 @@ def _done(effect: Effect) -> str:
             left = "no will" if effect.bequest is None else _explained(effect.bequest)
             return f"checkpoint of round {effect.round}: {left}"
         case Dropped():
-            return f"{effect.kind} from {name_of(effect.sender)} dropped: {effect.why}"
+            return f"{effect.kind} from {name_of(effect.sender)} dropped ({effect.why})"
         case Decided():
             size = "nothing" if effect.farewell is None else f"{effect.farewell.vectors:g} vectors"
             passed = f", passes on {_numbers(effect.passed_on)}" if effect.passed_on else ""
@@ -117,7 +117,7 @@ def _done(effect: Effect) -> str:
             return f"prepares to adopt node {effect.node}'s checkpoint of round {effect.round}"
         case Withdrawn():
             rest = "" if effect.exact else ", approximately: it was compressed with others"
-            return f"prepares to give node {effect.node} its memory back{rest}"
+            return f"prepares to take out its memory of node {effect.node}{rest}"
         case Failed():
             return f"cannot go on: {effect.why}"
         case Finished():
@@ -152,8 +152,8 @@ def _adoption(adoption: Adoption) -> str:
 
 def _arrival(arrival: Arrival) -> str:
     came = {"join": "comes in", "return": "comes back", "forget": "is forgotten"}[arrival.purpose]
-    gives = "" if arrival.holder is None else f", node {arrival.holder} gives its memory back"
-    return f"node {arrival.node} {came}{gives}"
+    held = "" if arrival.holder is None else f", node {arrival.holder} takes its memory out"
+    return f"node {arrival.node} {came}{held}"
 
 
 def _numbers(nodes: Iterable[int]) -> str:
