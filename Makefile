@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: demo test test-all chaos lint types layers check bench format clean
+.PHONY: demo test test-all coverage chaos lint types layers check bench format clean
 
 demo: $(READY)
 	$(BIN)/bequest demo
@@ -15,6 +15,12 @@ test: check
 
 test-all: check
 	$(BIN)/pytest -n $(WORKERS)
+
+# Every branch of the mathematics and of the protocol is taken by some test that is quick to run.
+coverage: $(READY)
+	$(BIN)/pytest -n $(WORKERS) -m "not slow" --cov=bequest.core --cov=bequest.protocol --cov-branch \
+	  --cov-report=term-missing --cov-fail-under=100 \
+	  tests/core tests/protocol tests/simulation tests/parity
 
 # Bad days for the protocol, a seed each: `make chaos SEEDS=50000` takes well under an hour.
 SEEDS ?= 10000

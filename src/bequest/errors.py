@@ -27,12 +27,14 @@ Every error says what happened and where, and its ``remedy`` says what to do abo
     │   ├── InvalidData             a table that cannot be read, or cannot be split into silos
     │   ├── InvalidRunFile          a TOML file that cannot be read or understood
     │   ├── InvalidResult           a result file that cannot be used
+    │   ├── InvalidLog              a log that cannot be used, or breaks off
     │   └── CannotWrite             a place where results cannot be written
     ├── NotInstalled                an optional package that is needed (also an ImportError)
     ├── MalformedMessage            bytes that are not a message
     │   ├── UnsupportedVersion      a message in another version of the format
     │   └── MessageTooLarge         a message that takes more memory than it may
     ├── OptimumUnknown              the minimiser does not exist or was not found
+    ├── ReplayDiffers               a replay that leads to another state than its run
     ├── Stalled                     a network of nodes that wait for each other; a defect
     └── Diverged                    raised by ``Run.raise_for_status`` only
 """
@@ -156,6 +158,10 @@ class InvalidResult(InvalidInput):
     """A result file that cannot be used."""
 
 
+class InvalidLog(InvalidInput):
+    """A log that cannot be used, or that breaks off before the end of its run."""
+
+
 class CannotWrite(InvalidInput):
     """A place where results cannot be written."""
 
@@ -182,6 +188,10 @@ class OptimumUnknown(BequestError):
 
 class Diverged(BequestError):
     """The iterates left every bounded region; raised by ``Run.raise_for_status`` only."""
+
+
+class ReplayDiffers(BequestError):
+    """A replay that leads to another state than its run did."""
 
 
 class Stalled(BequestError):

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Files that are there as a whole or not at all, and files that grow line by line."""
 
 from __future__ import annotations
 
@@ -57,6 +57,30 @@ def make_folder(path: Path) -> None:
     with _explained(path):
         path.mkdir(parents=True, exist_ok=True)
         _probe(path / "figure")
+
+
+class Growing:
+    """A file that grows; what was written is there even if we are killed.
+
+    Raises:
+        CannotWrite: it cannot be opened; or, when it is written to, cannot be written any more.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with _explained(path):
+            self._file = path.open("wb")
+
+    def write(self, content: bytes) -> None:
+        """Append, and hand it to the operating system."""
+        with _explained(self._path):
+            self._file.write(content)
+            self._file.flush()
+
+    def close(self) -> None:
+        """End it."""
+        with _explained(self._path):
+            self._file.close()
 
 
 def _probe(target: Path) -> None:

@@ -446,7 +446,7 @@ def test_every_block_of_the_documentation_is_a_run_file(root, write, tmp_path):
     tables = {key: f"[{key}]" for key in tomllib.loads(whole)}
     for fragment in blocks[1:]:
         (name,) = tomllib.loads(fragment)
-        header = "[[wills]]" if name == "wills" else tables[name]
+        header = "[[wills]]" if name == "wills" else tables.get(name, f"[{name}]")
         before, _, after = whole.partition(header)
         rest = "" if name == "wills" else after[after.find("\n[") :]
         jobs = list(load(write(f"{before}{fragment}\n{rest}")).jobs())

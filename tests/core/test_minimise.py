@@ -205,3 +205,93 @@ def test_the_start_is_left_alone():
     start = np.array([3.0])
     minimise.newton(lambda x: x @ x / 2, lambda x: x, dense(lambda x: np.eye(1)), start)
     np.testing.assert_array_equal(start, [3.0])
+
+
+def test_a_hessian_that_is_not_a_number_leads_nowhere():
+    with pytest.raises(OptimumUnknown, match="not found"):
+        minimise.newton(
+            lambda x: x @ x / 2, lambda x: x, dense(lambda x: np.full((2, 2), np.nan)), np.ones(2)
+        )
+
+
+def test_a_value_that_no_step_lowers_ends_the_search():
+    """A loss that is a number where it starts, and nowhere else."""
+    with pytest.raises(OptimumUnknown, match="not found"):
+        minimise.newton(
+            lambda x: np.nan if x.any() else 0.0, lambda x: x + 1, dense(lambda x: np.eye(1)),
+            np.zeros(1),
+        )  # fmt: skip
+
+
+def test_what_has_only_become_too_flat_to_descend_is_no_minimiser():
+    """x^2/2 + exp(-y) beside the bowl: slope and curvature vanish in rounding at y = 30."""
+    with np.errstate(over="ignore"), pytest.raises(OptimumUnknown, match="flat to rounding"):
+        minimise.newton(
+            lambda x: x[0] ** 2 / 2 + float(np.exp(-x[1])),
+            lambda x: np.array([x[0], -np.exp(-x[1])]),
+            dense(lambda x: np.diag([1.0, np.exp(-x[1])])),
+            np.array([1.0, 0.0]),
+        )
+
+
+@some
+@given(seed=seeds, dim=st.integers(1, 6))
+def test_a_function_known_through_products_only_is_minimised_too(seed, dim):
+    rng = np.random.default_rng(seed)
+    A, _ = spd(rng, np.linspace(1.0, 10.0, dim))
+    c = rng.standard_normal(dim)
+    x = minimise.newton(
+        lambda x: float(np.sqrt(1 + (x - c) @ A @ (x - c))),
+        lambda x: A @ (x - c) / np.sqrt(1 + (x - c) @ A @ (x - c)),
+        minimise.product_descent(lambda x, v: _root_product(A, x - c, v)),
+        c + rng.standard_normal(dim),
+    )
+    np.testing.assert_allclose(x, c, rtol=0, atol=1e-11 * (1 + np.linalg.norm(c)))
+
+
+def _root_product(A, e, v):
+    """H v for sqrt(1 + e'Ae)."""
+    s = np.sqrt(1 + e @ A @ e)
+    return A @ v / s - (A @ e) * float(e @ A @ v) / s**3
+
+
+def test_where_products_say_nothing_the_slope_is_followed():
+    """A loss without curvature there: conjugate gradients have nothing to go by."""
+    descend = minimise.product_descent(lambda x, v: np.zeros_like(v))
+    with np.errstate(all="ignore"):
+        step, curved, flat = descend(np.zeros(2), np.array([3.0, 4.0]), 0.0)
+    np.testing.assert_array_equal(step, [-3.0, -4.0])
+    assert not curved
+    assert flat.shape == (2, 0)
+
+
+# --- quadratics ---------------------------------------------------------------------------------
+
+
+def test_a_quadratic_takes_one_solve_refined_while_that_helps():
+    A, c = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([1.0, -1.0])
+    x = minimise.quadratic(
+        lambda x: A @ (x - c), dense(lambda _: A), np.array([9.0, 9.0]), lambda x: 1.0
+    )
+    np.testing.assert_allclose(x, c, rtol=0, atol=1e-15)
+
+
+def test_a_poor_solver_is_given_ten_refinements_and_no_more():
+    """Steps that are 0.7 of the right one leave 0.3 of the error, each."""
+    asked = []
+
+    def descend(x, slope, noise):
+        asked.append(x)
+        return minimise.Direction(-0.7 * slope, True, np.empty((1, 0)))
+
+    x = minimise.quadratic(lambda x: x - 1, descend, np.zeros(1), lambda x: 1.0)
+    assert len(asked) == 10
+    assert 1 - x == pytest.approx(0.3**10)
+
+
+def test_a_quadratic_with_a_slope_and_no_curvature_has_no_minimiser():
+    A = np.diag([1.0, 0.0])
+    with pytest.raises(OptimumUnknown, match="meets no curvature"):
+        minimise.quadratic(
+            lambda x: A @ x + [0.0, 1.0], dense(lambda _: A), np.zeros(2), lambda x: 1.0
+        )

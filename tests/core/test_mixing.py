@@ -180,6 +180,15 @@ def test_both_ways_of_computing_a_gap_agree(monkeypatch):
     assert lowest - 0.3 <= mixing.smallest_eigenvalue(graph.weights()) <= lowest
 
 
+@pytest.mark.parametrize(
+    "graph", [bq.graphs.random_regular(500, 6, seed=1), bq.graphs.ring(500)], ids=repr
+)
+def test_a_rough_gap_is_never_too_small_and_close_where_it_is_large(graph):
+    """Lanczos approaches the end of the spectrum from inside; a slow network stays one."""
+    rough, true = mixing.spectral_gap(graph.weights(), rough=True), true_gap(graph)
+    assert true * (1 - 1e-9) <= rough <= true + 0.02
+
+
 # --- the smallest eigenvalue --------------------------------------------------------------------
 
 

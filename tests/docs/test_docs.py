@@ -5,13 +5,16 @@ import importlib
 import pkgutil
 import re
 import runpy
+import shlex
 import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import bequest
+from bequest.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -29,6 +32,18 @@ def test_the_python_on_every_page_runs(page, monkeypatch, tmp_path, capsys):
     namespace: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, page.name, "exec"), namespace)  # noqa: S102 - our own pages
+
+
+def test_the_commands_on_the_page_about_the_loop_engine_run(monkeypatch, tmp_path):
+    text = (ROOT / "docs" / "loop.md").read_text()
+    (run_file,) = re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("weather.toml").write_text(run_file)
+    commands = "".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)).splitlines()
+    assert len(commands) == 7
+    for command in commands:
+        result = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert result.exit_code == 0, (command, result.output)
 
 
 @pytest.mark.parametrize("module", MODULES)

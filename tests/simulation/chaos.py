@@ -298,6 +298,8 @@ class Simulation:
             return
         outsiders = set(world.nodes) - set(now.members)
         if outsiders and world.steward.phase is Phase.FINISHED:
+            if any(self.checker._is_alive(ident) for ident in now.members):
+                raise Violation(f"{sorted(outsiders)} ask in vain: {self.world.stall()}")
             for ident in outsiders:  # they asked when nobody was left
                 world.nodes.pop(ident)
             if not world.nodes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,13 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+
+
+class EngineName(StrEnum):
+    """What can be named as an engine; as in run files."""
+
+    VECTOR = "vector"
+    LOOP = "loop"
 
 
 def _version(asked: bool) -> None:  # noqa: FBT001 - typer's callbacks are called like this
@@ -57,6 +65,14 @@ def run(
         Path | None,
         typer.Option("--output", "-o", help="Also write the results to this file, as JSON."),
     ] = None,
+    engine: Annotated[
+        EngineName | None,
+        typer.Option(help="What carries the nodes, whatever the file says: arrays, or processes."),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="Write a log of every run to this folder (loop engine only)."),
+    ] = None,
 ) -> None:
     """Run every will of a run file with every seed, and compare them.
 
@@ -64,7 +80,41 @@ def run(
     """
     from bequest.cli.running import run_file
 
-    raise typer.Exit(run_file(file, as_json=as_json, output=output))
+    raise typer.Exit(
+        run_file(
+            file,
+            as_json=as_json,
+            output=output,
+            engine=None if engine is None else engine.value,
+            log=log,
+        )
+    )
+
+
+@app.command()
+def replay(
+    *,
+    log: Annotated[Path, typer.Argument(help="A log that bequest run --log has written.")],
+    node: Annotated[
+        str | None,
+        typer.Option(help="Tell the story of this node (a number), or of the steward."),
+    ] = None,
+    until: Annotated[
+        int | None, typer.Option(min=1, help="Stop after this event; they count from 1.")
+    ] = None,
+    tail: Annotated[
+        int | None,
+        typer.Option(min=1, help="Tell so many of the latest events only; of all without --node."),
+    ] = None,
+) -> None:
+    """Repeat a run from its log, and check after every event that the state is the same.
+
+    Exit code 0: every state is identical; 1: one differs; 2: the log or an option is wrong, or the
+    log breaks off (what comes before is replayed).
+    """
+    from bequest.cli.replaying import replay_log
+
+    raise typer.Exit(replay_log(log, node=node, until=until, tail=tail))
 
 
 @app.command()

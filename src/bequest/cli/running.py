@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bequest import files
 from bequest.cli.terminal import Meter, Terminal, table
-from bequest.errors import BequestError, InvalidRunFile, OptimumUnknown
+from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, OptimumUnknown
+from bequest.journal import Journal, Origin
 from bequest.report.documents import by_will, document_of, median_and_least, score_of
 from bequest.runfile import load
 from bequest.solver import solve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from bequest.data import Exam
     from bequest.model.problem import Problem
+    from bequest.model.run import Run
     from bequest.report.documents import (
         ChangeDocument,
         DepartureDocument,
@@ -26,19 +29,36 @@ if TYPE_CHECKING:
         StepDocument,
         WillDocument,
     )
-    from bequest.runfile import RunFile
+    from bequest.runfile import Job, RunFile
 
 _FORMAT = 1
 # More departures than this are a table nobody reads; --json has them all.
 _SHOWN = 60
 
 
-def run_file(path: Path, *, as_json: bool, output: Path | None) -> int:
+def run_file(
+    path: Path,
+    *,
+    as_json: bool,
+    output: Path | None,
+    engine: str | None = None,
+    log: Path | None = None,
+) -> int:
     """Carry out a run file; return the exit code."""
     plan = load(path)
+    if engine is not None:
+        plan = plan.on(engine)
+    if log is not None and plan.engine != "loop":
+        raise InvalidMethod(
+            f"--log {log}: a log holds what real processes hear, and the {plan.engine} engine has "
+            "none.",
+            remedy='Add --engine loop, or a table [engine] with kind = "loop" to the file.',
+        )
     if output is not None:
         files.check_writable(output)
-    runs, nobody_left = _carry_out(plan)
+    if log is not None:
+        files.make_folder(log)
+    runs, nobody_left = _carry_out(plan, log)
     document: dict[str, Any] = {"format": _FORMAT, "file": str(path), "rounds": plan.rounds}
     if plan.silos:
         document["silos"] = list(plan.silos)
@@ -56,6 +76,8 @@ def run_file(path: Path, *, as_json: bool, output: Path | None) -> int:
         _print(plan, runs, nobody_left)
         if output is not None:
             Terminal().print(f"\nwritten to {output}")
+        if log is not None:
+            _print_logs(plan, runs, log)
     return 1 if all(run["status"] == "diverged" for run in runs) else 0
 
 
@@ -64,7 +86,7 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def _carry_out(plan: RunFile) -> tuple[list[RunDocument], list[ScoreDocument]]:
+def _carry_out(plan: RunFile, log: Path | None) -> tuple[list[RunDocument], list[ScoreDocument]]:
     """Return every run, and, seed by seed, how the optimum of all the data classifies."""
     runs: list[RunDocument] = []
     nobody_left: list[ScoreDocument] = []
@@ -73,7 +95,8 @@ def _carry_out(plan: RunFile) -> tuple[list[RunDocument], list[ScoreDocument]]:
             for number, job in enumerate(plan.jobs(), start=1):
                 label = f"run {number} of {len(plan)}: {job.label}, seed {job.seed}"
                 progress = meter.part(label, plan.rounds)
-                run = solve(**job.arguments, progress=progress)
+                place = None if log is None else log / _log_name(number, len(plan))
+                run = _solve(plan, job, progress, place)
                 if job.exam is not None and (not runs or runs[-1]["seed"] != job.seed):
                     nobody_left.append(_nobody_left(job.exam, job.arguments["problem"]))
                 runs.append(document_of(run, will=job.label, seed=job.seed, exam=job.exam))
@@ -83,6 +106,21 @@ def _carry_out(plan: RunFile) -> tuple[list[RunDocument], list[ScoreDocument]]:
         # The library does not know where its arguments came from; the reader has to.
         raise type(error)(f"{plan.path}: {error.what}", remedy=error.remedy) from error
     return runs, nobody_left
+
+
+def _solve(plan: RunFile, job: Job, progress: Callable[[int], None], log: Path | None) -> Run:
+    """Carry out one run, and write its log if there is a place for it."""
+    if log is None:
+        return solve(**job.arguments, progress=progress)
+    origin = Origin(str(plan.path.resolve()), plan.text, job.label, job.seed)
+    with Journal(log, origin=origin) as journal:
+        engine = replace(job.arguments["engine"], scribe=journal)
+        return solve(**{**job.arguments, "engine": engine}, progress=progress)
+
+
+def _log_name(number: int, count: int) -> str:
+    """Return the name of a run's log; sorted by name they are in the order of the runs."""
+    return f"run-{number:0{len(str(count))}}.jsonl"
 
 
 def _nobody_left(exam: Exam, problem: Problem) -> ScoreDocument:
@@ -117,6 +155,15 @@ def _print(
     out.print()
     for line in _steps(runs):
         out.print(line)
+
+
+def _print_logs(plan: RunFile, runs: Sequence[RunDocument], log: Path) -> None:
+    out = Terminal()
+    out.print(f"\nlogs in {log}, for bequest replay:")
+    for number, run in enumerate(runs[:_SHOWN], start=1):
+        out.print(f"{_log_name(number, len(plan))}: {run['will']}, seed {run['seed']}")
+    if len(runs) > _SHOWN:
+        out.print(f"... and {len(runs) - _SHOWN} more")
 
 
 def _comparison(
@@ -220,7 +267,7 @@ def _print_changes(out: Terminal, runs: Sequence[RunDocument]) -> None:
 
 
 def _crash(record: DepartureDocument) -> str:
-    """Return what became of a crashed node and of whom it remembered."""
+    """Return what became of a crashed node and of whom it remembered, and why if it says so."""
     parts = []
     if record["lost"]:
         parts.append(f"nobody remembers {', '.join(map(str, record['lost']))}")
@@ -230,7 +277,8 @@ def _crash(record: DepartureDocument) -> str:
         )
     elif record["passed_on"]:
         parts.append(f"node {record['heir']} adopted what it had inherited")
-    return f"node {record['node']} crashed after round {record['round']}: {'; '.join(parts)}"
+    went = f"failed ({record['why']})" if record["failed"] else "crashed"
+    return f"node {record['node']} {went} after round {record['round']}: {'; '.join(parts)}"
 
 
 def _change(change: ChangeDocument) -> str:

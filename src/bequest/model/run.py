@@ -85,6 +85,7 @@ class DepartureRecord:
         bridges: edges added to keep the network connected.
         crashed: whether it went without a word.
         checkpoint: the round of the checkpoint that was adopted after a crash.
+        failed: whether it crashed because its own loss or will failed; ``why`` says how.
     """
 
     node: int
@@ -108,15 +109,16 @@ class DepartureRecord:
     bridges: tuple[tuple[int, int], ...]
     crashed: bool = False
     checkpoint: int | None = None
+    failed: bool = False
 
     def __str__(self) -> str:
         if not self.crashed:
             went = "left"
             to = f"to node {self.heir}" if self.heir is not None else "to nobody"
         elif self.heir is None:
-            went, to = "crashed", "adopted by nobody"
+            went, to = "failed" if self.failed else "crashed", "adopted by nobody"
         else:
-            went = "crashed"
+            went = "failed" if self.failed else "crashed"
             to = f"its checkpoint of round {self.checkpoint} adopted by node {self.heir}"
         return (
             f"node {self.node} {went} after round {self.round}, {to}: {self.choice} ({self.why}); "

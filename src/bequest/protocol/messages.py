@@ -270,7 +270,7 @@ class Accusation:
     """A node has received what cannot be right.
 
     Attributes:
-        epoch: the epoch that the accuser is in.
+        epoch: the epoch that the accuser is in, or that it is to come in with.
         culprit: who sent it.
         why: in words.
     """

@@ -20,8 +20,8 @@ from bequest.errors import InvalidEvent
 from bequest.model.wills import Estate
 from bequest.protocol import messages as m
 from bequest.protocol.events import (
-    Began,
     Adopted,
+    Began,
     Checkpointed,
     Completed,
     Decided,
@@ -286,9 +286,9 @@ class Node:
         return Send(self._talks_to, m.Exchange(self.epoch, self.round + 1, payload))
 
     def _turn_page(self) -> None:
-        assert self._new_page is not None  # noqa: S101 - asked by the only caller
-        if self._memory is not None:
-            self._memory.turn_page(*self._new_page)
+        assert self._memory is not None  # noqa: S101 - without a memory there are no pages
+        assert self._new_page is not None  # noqa: S101 - its callers have one
+        self._memory.turn_page(*self._new_page)
         self._new_page = None
 
     def _stop(self) -> list[Effect]:
@@ -679,7 +679,8 @@ class Node:
 
     def _blame(self, event: Received, why: str) -> list[Effect]:
         what = f"{type(event.message).__name__}: {why}"
-        accusation = m.Accusation(self.epoch, event.sender, what)
+        # Who has not begun anything speaks of the epoch that it is to come in with.
+        accusation = m.Accusation(self.epoch or self._attempt, event.sender, what)
         return [*self._drop(event, why), *self._tell(accusation)]
 
     def _tell(self, message: m.Message) -> list[Effect]:

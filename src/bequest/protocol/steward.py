@@ -187,7 +187,10 @@ class Steward:
         culprit = message.culprit
         if message.epoch < self._since.get(culprit, 0):
             return [Dropped(sender, "Accusation", "late: of an earlier life")]
-        return self._on_lost(culprit, self._lives.get(culprit, 0))
+        life = self._lives.get(culprit, 0)
+        if self._is_arriving(culprit) and message.epoch == self.epoch:
+            life = self._requests[culprit].life
+        return self._on_lost(culprit, life)
 
     def _on_lost(self, node: int, life: int) -> list[Effect]:
         self._buried[node] = max(life, self._buried.get(node, life))
@@ -195,14 +198,15 @@ class Steward:
             self._expect_no_more(self._losses, node)
             self._dead.add(node)
             self._waiting.discard(node)
-            self._situations.pop(node, None)
+            told = self._situations.pop(node, None)
             self._requests.pop(node, None)
-            return self._recovered()
+            outside = told is not None and told.purpose is not None
+            return (self._exclude_life(node, life) if outside else []) + self._recovered()
         request = self._requests.get(node)
         if request is not None and life >= request.life:
             del self._requests[node]
-            arrival = self._draft.arrival if self._draft is not None else None
-            return self._halt() if arrival is not None and arrival.node == node else []
+            anew = self._halt() if self._is_arriving(node) else []
+            return self._exclude_life(node, request.life) + anew
         if life < self._lives.get(node, 0):
             return [Dropped(node, "Lost", "late: of an earlier life")]
         self._leaving.discard(node)
@@ -219,10 +223,16 @@ class Steward:
             return self._on_begun(node, m.Begun(self.epoch))
         return self._next()
 
+    def _is_arriving(self, node: int) -> bool:
+        """Whether the change under way is about somebody who comes, and this is it."""
+        arrival = self._draft.arrival if self._draft is not None else None
+        return arrival is not None and arrival.node == node
+
     def _lost_before_the_beginning(self, draft: _Draft, node: int) -> list[Effect]:
         """Found the network anew, without somebody who has not even begun."""
         if len(draft.network) == 1:
-            return self._finish(0)
+            self._draft = None
+            return self._exclude([*(a.node for a in draft.adoptions), node]) + self._finish(0)
         bridges = topology.remove(draft.network, node, hub=min(draft.network[node]))
         anew = _Draft(self._number(), 0, draft.network, forgotten={*draft.forgotten, node})
         anew.adoptions = [*draft.adoptions, Adoption(node, None, (node,), tuple(bridges))]
@@ -537,7 +547,7 @@ class Steward:
         if message.restart:
             draft.restart = True
             draft.silent.add(handover.node)
-        elif handover.heir in draft.lineage:
+        else:
             merged = {*draft.lineage[handover.heir], *inside}
             draft.lineage[handover.heir] = tuple(sorted(merged))
         return self._next_leaver(draft)
@@ -564,6 +574,7 @@ class Steward:
         if arrival is not None:
             self._lives[arrival.node] = self._requests.pop(arrival.node).life
             self._since[arrival.node] = draft.epoch
+            self._leaving.discard(arrival.node)  # that was another life's wish
             self.lost.discard(arrival.node)
             if arrival.purpose == "forget":
                 self._dismissed = [arrival.node]
@@ -637,15 +648,24 @@ class Steward:
     def _exclude(self, nodes: Iterable[int]) -> list[Effect]:
         """Tell those who were taken for lost, should they still be there."""
         return [
-            Send((node,), m.Dismiss(self.epoch, excluded=True, life=self._lives.get(node, 0)))
+            effect
             for node in nodes
+            for effect in self._exclude_life(node, self._lives.get(node, 0))
         ]
+
+    def _exclude_life(self, node: int, life: int) -> list[Effect]:
+        return [Send((node,), m.Dismiss(self.epoch, excluded=True, life=life))]
 
     # --- taking over --------------------------------------------------------------------------
 
     def _on_situation(self, sender: int, message: m.Situation) -> list[Effect]:
         if self.phase is not Phase.ASKING or sender not in self._waiting:
-            return [Dropped(sender, "Situation", "nobody asked")]
+            dropped: list[Effect] = [Dropped(sender, "Situation", "nobody asked")]
+            condemned = message.life <= self._buried.get(sender, -1)
+            outside = message.purpose is not None
+            return dropped + (
+                self._exclude_life(sender, message.life) if condemned and outside else []
+            )
         self._situations[sender] = message
         self._waiting.discard(sender)
         return self._recovered()
@@ -687,6 +707,7 @@ class Steward:
                 self.network[other].add(node)
         self._dead = self.network.keys() - members.keys()
         self._requests = {n: r for n, r in self._requests.items() if n not in places}
+        self._lives |= {node: told[node].life for node in places}
         self._dismissed = sorted(places.keys() - members.keys())
         self._excluded = sorted(told.keys() - places.keys() - self._requests.keys())
         self._stops = [t for t in self._stops if t >= self._begin.until]

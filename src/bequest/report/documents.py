@@ -46,6 +46,7 @@ class DepartureDocument(TypedDict):
     exact_handoff: bool
     bridges: list[list[int]]
     crashed: bool
+    failed: bool
     checkpoint: int | None
 
 
@@ -243,6 +244,7 @@ def _departure(record: DepartureRecord) -> DepartureDocument:
         "exact_handoff": record.exact_handoff,
         "bridges": [list(bridge) for bridge in record.bridges],
         "crashed": record.crashed,
+        "failed": record.failed,
         "checkpoint": record.checkpoint,
     }
 

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
@@ -19,11 +19,18 @@ from bequest.model.events import Crash, Departure, schedule
 from bequest.model.wills import will_of
 from bequest.runfile.fields import Count, Numbers, Table, list_or_single, refusal
 from bequest.runfile.mistakes import mistakes_in, refuse
-from bequest.runfile.schema import AnyEveryWill, AnyGraph, AnyProblem, DeparturesTable
+from bequest.runfile.schema import (
+    AnyEveryWill,
+    AnyGraph,
+    AnyProblem,
+    DeparturesTable,
+    EngineKind,
+    EngineTable,
+)
 from bequest.runfile.tables import TableProblem
 from bequest.solver import GradientTracking, calibrate
 
-__all__ = ["Job", "RunFile", "load"]
+__all__ = ["Job", "RunFile", "load", "understand"]
 
 
 class MethodTable(Table):
@@ -51,6 +58,7 @@ class RunTable(Table):
     problem: AnyProblem
     graph: AnyGraph
     method: MethodTable = MethodTable()
+    engine: EngineTable = EngineTable(kind="vector")
     departures: DeparturesTable = DeparturesTable()
     wills: Annotated[list[AnyEveryWill], Field(min_length=1)] = Field(
         default=[{"kind": "adaptive"}], validate_default=True
@@ -106,9 +114,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """A run file that has been read and understood."""
+    """A run file that has been read and understood; ``text`` is what it says."""
 
     path: Path
+    text: str
     table: RunTable
 
     def __len__(self) -> int:
@@ -121,10 +130,30 @@ class RunFile:
         return self.table.rounds
 
     @property
+    def engine(self) -> EngineKind:
+        """Which engine it asks for."""
+        return self.table.engine.kind
+
+    def on(self, engine: str) -> "RunFile":
+        """Return the same runs on this engine, with its options if the file has some."""
+        if engine == self.engine:
+            return self
+        table = self.table.model_copy(
+            update={"engine": EngineTable(kind=cast("EngineKind", engine))}
+        )
+        return RunFile(self.path, self.text, table)
+
+    @property
     def silos(self) -> tuple[str, ...]:
         """The names of the nodes, where they have names."""
         problem = self.table.problem
         return problem.silos if isinstance(problem, TableProblem) else ()
+
+    def job(self, label: str, seed: int) -> Job | None:
+        """Return one of the runs, if it is one of them."""
+        if seed not in self.table.seeds:
+            return None
+        return next((job for job in self._jobs(seed) if job.label == label), None)
 
     def jobs(self) -> Iterator[Job]:
         """Yield the runs, seed by seed; problems are built when their seed's turn comes."""
@@ -144,6 +173,7 @@ class RunFile:
             "graph": table.graph.build(n=problem.n, seed=seed),
             "departures": leaving,
             "method": GradientTracking(step=table.method.step),
+            "engine": table.engine.build(seed),
             "rounds": table.rounds,
             "start": [table.start] * problem.dim if isinstance(table.start, float) else table.start,
             "buddies": table.buddies,
@@ -172,17 +202,36 @@ def load(path: Path) -> RunFile:
     Raises:
         InvalidRunFile: it cannot be read, or not be understood.
     """
-    document = _parse(path)
+    return understand(_read(path), path)
+
+
+def understand(text: str, path: Path) -> RunFile:
+    """Check the text of a run file.
+
+    Args:
+        text: what it says.
+        path: where it is or was; the files that it names are next to it.
+
+    Raises:
+        InvalidRunFile: it cannot be understood.
+    """
     try:
-        context = {"folder": path.parent}  # files that it names are next to it
-        return RunFile(path, RunTable.model_validate(document, context=context))
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidRunFile(
+            f"{path} is not TOML: {error}.",
+            remedy="Correct that line; examples/run.toml shows the format.",
+        ) from error
+    try:
+        context = {"folder": path.parent}
+        return RunFile(path, text, RunTable.model_validate(document, context=context))
     except ValidationError as error:
         raise refuse(path, mistakes_in(error, document, top=RunTable.model_fields)) from error
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> str:
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
         raise InvalidRunFile(
             f"{path} does not exist.", remedy="Check the name, and the folder you are in."
@@ -198,11 +247,4 @@ def _parse(path: Path) -> dict[str, Any]:
         raise InvalidRunFile(
             f"{path} is not text: byte {error.start} is not UTF-8.",
             remedy="Name a TOML file, saved as UTF-8.",
-        ) from error
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InvalidRunFile(
-            f"{path} is not TOML: {error}.",
-            remedy="Correct that line; examples/run.toml shows the format.",
         ) from error

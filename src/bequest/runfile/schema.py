@@ -30,6 +30,7 @@ from pydantic import (
     model_validator,
 )
 
+from bequest.engines import Engine, Loop, Vector, Weather
 from bequest.errors import BequestError
 from bequest.model import events as membership
 from bequest.model import graphs, problems, wills
@@ -294,6 +295,51 @@ class EveryWillTable(WillTable):
         """The label, or a description of what is in the entry."""
         others = [f"node {node}: {will.describe()}" for node, will in self.nodes.items()]
         return self.label or "; ".join([self.describe(), *others])
+
+
+# --- engines ------------------------------------------------------------------------------
+
+EngineKind = Literal["vector", "loop"]
+
+
+class EngineTable(Table):
+    """What carries the nodes; all options are those of the loop engine."""
+
+    kind: EngineKind
+    hosts: Count | None = None
+    delay: (
+        Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2, max_length=2)] | None
+    ) = None
+    duplication: Annotated[float, Field(ge=0, le=1)] | None = None
+    seed: Annotated[int, Field(ge=0)] | None = None
+    as_bytes: bool | None = None
+
+    @model_validator(mode="after")
+    def _possible(self) -> "EngineTable":
+        if self.kind == "vector":
+            for name in self.model_fields_set - {"kind"}:
+                raise refusal(
+                    'is of no use with kind = "vector".',
+                    'Remove it, or use kind = "loop".',
+                    at=(name,),
+                )
+        elif self.delay is not None and self.delay[0] > self.delay[1]:
+            raise refusal(
+                f"is [{self.delay[0]:g}, {self.delay[1]:g}].",
+                "Write the least delay first, then the largest.",
+                at=("delay",),
+            )
+        return self
+
+    def build(self, seed: int) -> Engine:
+        """Return the engine for a run with this seed."""
+        if self.kind == "vector":
+            return Vector()
+        least, most = self.delay or (0.0, 0.0)
+        weather = Weather(
+            seed if self.seed is None else self.seed, (least, most), self.duplication or 0.0
+        )
+        return Loop(weather, self.hosts or 1, as_bytes=bool(self.as_bytes))
 
 
 if TYPE_CHECKING:
