@@ -305,6 +305,95 @@ def test_a_node_whose_gradient_fails_is_a_node_that_crashed(failure):
     assert np.isfinite(run.error).all()
 
 
+def test_when_nobody_is_left_that_is_said_by_name():
+    def failing(centre):
+        calls = {"count": 0}
+
+        def value_and_grad(x):
+            calls["count"] += 1
+            if calls["count"] > 200:
+                raise RuntimeError("the disk is full")
+            return float((x - centre) @ (x - centre)) / 2, x - centre
+
+        return bq.Function(value_and_grad, dim=2, curvature=(1.0, 1.0))
+
+    run = bq.solve(
+        bq.Problem([failing(float(k)) for k in range(4)]),
+        bq.graphs.ring(4),
+        will=bq.wills.Consensus(),
+        rounds=600,
+        engine=Loop(),
+        method=bq.GradientTracking(step=0.1),
+    )
+    assert run.status == "lost"
+    assert run.survivors == ()
+    assert run.lost == (0, 1, 2, 3)
+    assert [record.node for record in run.departures] == [0, 1, 2, 3]
+    assert all("disk is full" in record.why for record in run.departures)
+    assert all(record.round < 300 for record in run.departures)
+    with pytest.raises(bq.errors.OptimumUnknown, match="Nobody is left"):
+        _ = run.limit
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_plans_and_accidents_together(seed):
+    """Outages may hit whoever was to leave, crash, come back or be forgotten; the run ends."""
+    rng = np.random.default_rng(seed)
+    problem = bq.problems.quadratics(n=6, dim=2, mu=1.0, L=3.0, seed=seed)
+    leaver, victim = (int(node) for node in rng.permutation(6)[:2])
+    events = [
+        bq.Departure(leaver, int(rng.integers(2, 15))),
+        bq.Crash(victim, int(rng.integers(2, 15))),
+    ]
+    if rng.random() < 0.5:
+        events.append(bq.Return(leaver, events[0].round + int(rng.integers(1, 10))))
+    if rng.random() < 0.5:
+        events.append(bq.Forget(victim, events[1].round + int(rng.integers(1, 10))))
+    outages = tuple(
+        Outage(float(rng.uniform(0, 40)), f"host {int(rng.integers(6))}") for _ in range(2)
+    )
+    weather = Weather(
+        seed, (0.1, 1.0), 0.2, outages=outages, patience=float(rng.choice([0.0, 1.0, 5.0]))
+    )
+    run = bq.solve(
+        problem,
+        bq.graphs.ring(6),
+        departures=events,
+        rounds=30,
+        will=bq.wills.Consensus(),
+        engine=Loop(weather),
+        checkpoint_every=3,
+    )
+    remembered = [node for legacy in run.inherited.values() for node in legacy.lineage]
+    forgotten = {change.node for change in run.changes if change.kind == "forget"}
+    assert sorted([*run.survivors, *remembered, *run.lost]) == sorted(set(range(6)) - forgotten)
+    assert run.invariant_gap.max() <= 1e-9 * (1 + run.trajectory.gradient_norm.max())
+
+
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), Loop()])
+def test_noise_does_not_break_the_invariant(engine):
+    """It is about the gradients that were used, which are never asked for again."""
+    rng = np.random.default_rng(0)
+
+    def noisy(centre):
+        def value_and_grad(x):
+            gap = x - centre
+            return float(gap @ gap) / 2, gap + 1e-2 * rng.standard_normal(2)
+
+        return bq.Function(value_and_grad, dim=2, curvature=(1.0, 1.0), check=False)
+
+    run = bq.solve(
+        bq.Problem([noisy(float(k)) for k in range(5)]),
+        bq.graphs.ring(5),
+        departures=[bq.Departure(1, 20), bq.Departure(3, 20), bq.Crash(2, 40)],
+        will=bq.wills.Consensus(),
+        method=bq.GradientTracking(step=0.1),
+        rounds=80,
+        engine=engine,
+    )
+    assert run.invariant_gap.max() <= 1e-10
+
+
 def test_a_run_that_diverges_says_so():
     problem = bq.problems.quadratics(n=4, dim=2, mu=1.0, L=4.0, seed=1)
     method = bq.GradientTracking(step=3.0)

@@ -252,7 +252,7 @@ def test_a_defect_after_the_event_was_handled_is_repeated_too(tmp_path, monkeypa
         raise KeyError(change.epoch)
 
     with monkeypatch.context() as patch:
-        patch.setattr("bequest.engines.ledger.Ledger._commit", broken)
+        patch.setattr("bequest.engines.ledger.Ledger.commit", broken)
         with pytest.raises(KeyError), Journal(tmp_path / "log") as scribe:
             bq.solve(**asked, engine=Loop(scribe=scribe))
         heard = []
@@ -262,7 +262,7 @@ def test_a_defect_after_the_event_was_handled_is_repeated_too(tmp_path, monkeypa
     assert heard[-2].state is not None
     # and a defect that the run did not have is a difference
     logged(tmp_path / "log", Loop(), **asked)
-    monkeypatch.setattr("bequest.engines.ledger.Ledger._commit", broken)
+    monkeypatch.setattr("bequest.engines.ledger.Ledger.commit", broken)
     with pytest.raises(ReplayDiffers, match="cannot be repeated: KeyError: 1"):
         bq.solve(**asked, engine=Replay(journal.read(tmp_path / "log")))
 

@@ -48,6 +48,9 @@ ARRANGE = m.Arrange(
     newcomer=13,
     sponsor=14,
     target_moves=True,
+    stays=True,
+    life=2,
+    term=1,
 )
 LEAVER = m.Arrange(4, 70_001, restart=False, members=4)
 BEGIN = m.Begin(3, 0.02, 80_000, roster=((0, ()), (1, (5, 6))), lost=(15,))

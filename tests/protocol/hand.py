@@ -6,6 +6,8 @@ Everything is in one dimension, with numbers that can be checked on paper: a nod
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 import bequest as bq
@@ -63,8 +65,11 @@ def give(machine, sender, *messages):
 
 
 def order(node, *messages):
-    """What the steward says."""
-    return give(node, m.STEWARD, *messages)
+    """What the steward says, to the life that it is talking to."""
+    meant = [
+        replace(one, life=node.life) if isinstance(one, m.Arrange) else one for one in messages
+    ]
+    return give(node, m.STEWARD, *meant)
 
 
 def exchange(epoch, t, x, z):

@@ -41,6 +41,7 @@ from bequest.protocol.events import (
     Checkpointed,
     Completed,
     Decided,
+    Dropped,
     Failed,
     Leave,
     Lost,
@@ -160,6 +161,39 @@ def test_a_lone_node_talks_to_itself_and_descends():
     assert len(path_) == 3
     assert all(found == wanted for found, wanted in path_)
     np.testing.assert_array_equal(node.z, node.g)
+
+
+class Noisy(bq.Quadratic):
+    """A stochastic loss: no two answers are the same."""
+
+    def __init__(self):
+        super().__init__([[2.0]], [1.0])
+        self.asked = 0
+
+    def gradient(self, x):
+        self.asked += 1
+        return super().gradient(x) + self.asked
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_the_own_loss_is_not_asked_again_when_an_epoch_begins(restart):
+    """Then the trackers' sum would not be the gradients' any more, were the loss stochastic."""
+    objective = Noisy()
+    node = started(make(objective=objective, start=3.0))
+    assert (objective.asked, node.g, node.z) == (1, 4.0 + 1, 4.0 + 1)
+    order(node, m.Halt(2, 1), arrange(2, restart=restart), begin(2))
+    assert (objective.asked, node.g, node.z) == (1, 5.0, 5.0)
+    order(node, m.Halt(3, 2), arrange(3, farewells=(2,), restart=restart))
+    give(node, 2, Farewell(2, 0, quadratic(2, 4.0, 0.0), np.array([0.5]), epoch=3))
+    order(node, begin(3))
+    z = 5.0 + 12.0 + (0.0 if restart else 0.5)  # what is inherited pulls with 4 x
+    assert (objective.asked, node.g, node.z) == (1, 17.0, z)
+    # and the next round's difference is to the answer that is in the tracker
+    give(node, 0, exchange(3, 1, 1.0, 1.0))
+    give(node, 2, exchange(3, 1, 1.0, 1.0))
+    assert objective.asked == 2
+    g = 2 * (node.x - 1) + 2 + 4 * node.x
+    np.testing.assert_allclose((node.g, node.z), (g, 1 / 2 + z / 2 + g - 17.0))
 
 
 # --- messages that cannot be used ---------------------------------------------------------------
@@ -357,6 +391,29 @@ def test_a_late_copy_of_an_order_does_not_bring_an_epoch_back():
     assert dropped(order(node, arrange(1))).startswith("late")
     assert dropped(order(node, begin(1, until=1))) == "not expected when halted"
     assert (node.state, node.round) == (State.HALTED, 1)
+
+
+def test_an_early_order_of_a_steward_that_is_replaced_meanwhile_is_dropped_in_its_time():
+    node = halted(started(make()))
+    order(node, arrange(2))
+    assert order(node, m.Halt(3, 2)) == []  # it has not heard of epoch 2
+    order(node, m.Inquiry(term=1))
+    effects = order(node, m.Begin(2, STEP, 100, (), term=1))
+    (record,) = noted(effects, Dropped)
+    assert record == Dropped(m.STEWARD, "Halt", "of an earlier steward")
+    assert (node.state, node.epoch) == (State.RUNNING, 2)
+    assert only(order(node, m.Halt(3, 2, term=1)), m.Halted).epoch == 3
+
+
+@pytest.mark.parametrize("life", [0, 2])
+def test_an_arrangement_for_another_life_is_not_followed(life):
+    node = returner()
+    meant = arrange(5, 9, neighbours=(1,), weights=(0.5,), sponsor=1, life=life)
+    assert dropped(give(node, m.STEWARD, meant)) == "meant for another life"
+    assert node.state is State.OUTSIDE
+    assert only(order(node, m.Inquiry()), m.Situation).newest == 0
+    order(node, meant)  # to its own
+    assert node.state is State.PREPARING
 
 
 def test_orders_of_another_epoch_are_not_followed():
@@ -838,6 +895,52 @@ def test_a_checkpoint_may_arrive_before_the_order_to_stop():
     assert only(order(node, m.Halt(2, 1)), m.Kept, to=0).epoch == 2
 
 
+@pytest.mark.parametrize("state", [State.HALTED, State.PREPARING, State.READY])
+def test_a_periodic_checkpoint_of_a_later_epoch_waits_for_it(state):
+    """Its sender has begun already, and completed a few rounds."""
+    node = halted(keeper())
+    prepared = arrange(2, 4, wards=(2,), farewells=(0,) if state is State.PREPARING else ())
+    if state is not State.HALTED:
+        order(node, prepared)
+    assert node.state is state
+    newer = quadratic(2, 5.0, 0.5)
+    assert give(node, 2, m.Checkpoint(2, 6, newer, None)) == []
+    kept = only(order(node, m.Inquiry()), m.Situation).halted.wards
+    assert kept == ((2, 0, (2, 7)),)  # it does not count yet
+    if state is State.HALTED:
+        order(node, prepared)
+    if state is State.PREPARING:
+        give(node, 0, Farewell(0, 4, ZERO, np.zeros(1), epoch=2))
+    order(node, begin(2))
+    assert node._wards[2].own is newer
+    assert only(order(node, m.Halt(3, 2)), m.Halted).wards == ((2, 6, (2, 7)),)
+
+
+def test_a_periodic_checkpoint_that_waited_for_an_epoch_in_which_it_is_no_wards_is_dropped():
+    node = halted(keeper())
+    order(node, arrange(2, 4))
+    assert give(node, 2, m.Checkpoint(2, 6, ZERO, None)) == []
+    (record,) = noted(order(node, begin(2)), Dropped)
+    assert (record.sender, record.why) == (2, "not a ward, or late")
+
+
+def test_a_multiple_of_the_interval_that_was_skipped_is_made_up_for():
+    """After a loss everybody goes on from the latest round: this node skips rounds 4 and 5."""
+    node = started(make(tau=4), buddies=(0,))
+    assert not sent(rounds(node, 3), m.Checkpoint)
+    order(node, m.Halt(2, 1), arrange(2, 5, buddies=(0,), restart=True), begin(2))
+    assert (node.state, node.round) == (State.RUNNING, 5)
+    made = sent(rounds(node, 8), m.Checkpoint)
+    assert [c.round for c in made] == [6, 8, 12]
+
+
+def test_a_multiple_of_the_interval_that_was_reached_is_not_made_up_for():
+    node = started(make(tau=4), buddies=(0,))
+    assert only(rounds(node, 5), m.Checkpoint).round == 4
+    order(node, m.Halt(2, 1), arrange(2, 7, buddies=(0,), restart=True), begin(2))
+    assert only(rounds(node, 1), m.Checkpoint).round == 8
+
+
 def test_a_ward_that_never_wrote_through_is_no_ward():
     node = started(make(), wards=(0,))
     assert only(order(node, m.Halt(2, 1)), m.Halted).wards == ()
@@ -1001,6 +1104,14 @@ def test_nobody_can_claim_without_a_receipt():
     assert node.state is State.GONE
 
 
+def test_a_receipt_may_become_known_once_it_is_back():
+    node = returner()
+    assert (node.purpose, node.receipt) == ("return", None)
+    node.receipt = quadratic(2, 3.0, 0.5)
+    effects = order(node, arrange(5, 9, neighbours=(1,), claim=1, sponsor=1))
+    assert only(effects, m.Withdrawal, to=1).legacy is node.receipt
+
+
 def test_somebody_who_is_forgotten_only_claims():
     node = make(2, purpose="forget", receipt=quadratic(2, 3.0, 0.5), life=1)
     effects = order(node, arrange(5, 9, neighbours=None, claim=1))
@@ -1081,7 +1192,7 @@ def raises():
 
 
 def test_a_loss_that_raises_is_the_end_of_the_node():
-    node = make(objective=Fragile(2, raises))
+    node = make(objective=Fragile(1, raises))  # it is asked before it begins, and then once a round
     started(node)
     give(node, 0, exchange(1, 1, 1.0, 1.0))
     assert give(node, 2, exchange(1, 1, 1.0, 1.0)) == [Failed("ValueError: the data is gone")]
@@ -1090,7 +1201,7 @@ def test_a_loss_that_raises_is_the_end_of_the_node():
 
 
 def test_a_loss_that_answers_with_nan_is_the_end_of_the_node():
-    node = started(make(objective=Fragile(2, lambda: np.array([NAN]))))
+    node = started(make(objective=Fragile(1, lambda: np.array([NAN]))))
     give(node, 0, exchange(1, 1, 1.0, 1.0))
     (failed,) = give(node, 2, exchange(1, 1, 1.0, 1.0))
     assert failed.why == "FloatingPointError: the gradient is not finite at |x| = 1.5"
@@ -1263,3 +1374,25 @@ def test_a_memory_of_its_own():
     memory.turn_page(np.ones(1), np.ones(1), STEP)
     assert len(memory.chapter) == 1
     assert memory.carried is None  # one round says nothing
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        m.Halt(9, 1),
+        m.Advance(9, 7),
+        arrange(9, 7),
+        begin(9),
+        m.Dismiss(9, excluded=True),
+        m.Inquiry(),
+    ],
+)
+def test_only_the_steward_gives_orders(message):
+    node = make()
+    order(node, arrange(), begin())
+    before = node.state
+    effects = give(node, 0, message)
+    assert node.state is before
+    (accusation,) = sent(effects, m.Accusation)
+    assert accusation.culprit == 0
+    assert "only the steward" in accusation.why

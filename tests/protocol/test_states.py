@@ -1,5 +1,7 @@
 """Every state and every message: what a node does about it is written down here once more."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from protocol.hand import arrange, begin, exchange, give, make, order, quadratic
@@ -208,11 +210,56 @@ def test_what_a_newcomer_does(name, state, after, happens):
     # the steward may begin anew without a newcomer's having been told to stop
     anew = RETURN if state is State.OUTSIDE else arrange(3, 6, neighbours=(0,), claim=0, sponsor=0)
     life = {
-        "Arrange": (m.STEWARD, anew),
+        "Arrange": (m.STEWARD, replace(anew, life=1)),
         "Dismiss": (m.STEWARD, m.Dismiss(2, life=1)),
         "Dismiss!": (m.STEWARD, m.Dismiss(2, excluded=True, life=1)),
     }
     check(newcomer(state), (MESSAGES | life)[name], name, state, after, happens)
+
+
+# --- one steward after the other ---------------------------------------------------------------
+
+ORDERS = ("Halt", "Advance", "Arrange", "Begin", "Dismiss", "Dismiss!", "Inquiry")
+
+
+def orders(table):
+    return [param for param in cells(table) if param.values[0] in ORDERS]
+
+
+def told(name, state):
+    """What the steward says to a member, as in the table, and the member."""
+    kind = KIND[name]
+    founding = (m.STEWARD, FOUNDING if state is State.OUTSIDE else prepares(kind))
+    return (MESSAGES | {"Arrange": founding})[name][1], member(state, kind)
+
+
+@pytest.mark.parametrize(("name", "state", "after", "happens"), orders(MEMBER))
+def test_orders_of_an_earlier_steward_are_dropped_in_every_state(name, state, after, happens):
+    message, node = told(name, state)
+    order(node, m.Inquiry(term=2))
+    for term in (0, 1):
+        (record,) = give(node, m.STEWARD, replace(message, term=term))
+        assert record == Dropped(m.STEWARD, type(message).__name__, "of an earlier steward")
+        assert (node.state, node._early) == (state, [])
+    # from the one that it listens to, the same order is followed
+    check(node, (m.STEWARD, replace(message, term=2)), name, state, after, happens)
+
+
+@pytest.mark.parametrize(("name", "state", "after", "happens"), orders(MEMBER))
+def test_a_later_steward_is_listened_to_from_its_first_order_on(name, state, after, happens):
+    message, node = told(name, state)
+    check(node, (m.STEWARD, replace(message, term=3)), name, state, after, happens)
+    (record,) = give(node, m.STEWARD, m.Inquiry(term=2))
+    assert record.why == "of an earlier steward"
+
+
+@pytest.mark.parametrize("name", sorted(MESSAGES.keys() - set(ORDERS)))
+def test_what_nodes_say_is_of_no_steward(name):
+    """Whoever is steward now, neighbours are listened to as before."""
+    (cell,) = (p.values for p in cells(MEMBER) if p.values[:2] == (name, State.PREPARING))
+    node = member(State.PREPARING, KIND[name])
+    order(node, m.Inquiry(term=2))
+    check(node, MESSAGES[name], *cell)
 
 
 # --- the table is complete, and no larger than it must be ---------------------------------------

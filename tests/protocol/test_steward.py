@@ -69,10 +69,10 @@ class Desk:
         sent: every message that the steward has sent, as (receivers, message).
     """
 
-    def __init__(self, edges=PATH, *, hosts=None, **fields):
+    def __init__(self, edges=PATH, *, hosts=None, term=0, **fields):
         self.charter = charter_of(edges, **fields)
         self.hosts = hosts or {}
-        self.steward = Steward(self.charter, self.hosts)
+        self.steward = Steward(self.charter, self.hosts, term)
         self.arranged, self.begin, self.sent = {}, None, []
 
     def note(self, effects):
@@ -690,6 +690,7 @@ def test_when_everybody_is_lost_it_is_over():
     desk.lose(0)
     effects = desk.lose(1)
     assert only(effects, Finished) == Finished(0)
+    assert desk.steward.lost == {0, 1}
     assert set(sent(effects, m.Dismiss)) == {(0,), (1,)}  # should they be there after all
     assert desk.steward.phase is Phase.FINISHED
     # whoever comes now has nobody to come to; it is over once
@@ -697,6 +698,14 @@ def test_when_everybody_is_lost_it_is_over():
     assert all(message.life == 0 for message in sent(effects, m.Dismiss).values())
     assert not any(isinstance(effect, Finished) for effect in effects)
     assert desk.steward.phase is Phase.FINISHED
+
+
+def test_when_everybody_is_lost_so_is_whatever_they_remembered():
+    desk = away()
+    desk.lose(0)
+    assert desk.steward.lost == set()  # there may be a checkpoint yet
+    assert only(desk.lose(1), Finished) == Finished(5)
+    assert desk.steward.lost == {0, 1, 2}
 
 
 # --- accusations --------------------------------------------------------------------------------
@@ -810,7 +819,7 @@ def test_somebody_joins():
 def test_somebody_is_forgotten():
     desk = away()
     effects = desk.stop(desk.tell(2, m.Request("forget", "", (), life=1)))
-    assert desk.arranged[2] == m.Arrange(3, 5, False, 2, claim=1)
+    assert desk.arranged[2] == m.Arrange(3, 5, False, 2, claim=1, life=1)
     assert desk.arranged[1].claimant == 2
     assert desk.arranged[1].target_moves
     effects = desk.prepare(effects, lineage={1: ()})
@@ -855,11 +864,51 @@ def test_a_request_is_made_once_and_by_the_latest_life():
     assert dropped(desk.tell(2, m.Request("return", "", (), life=2))).startswith("a duplicate")
 
 
-def test_a_request_of_the_dead_is_late():
+def test_a_request_of_the_dead_is_late_and_should_they_live_they_are_told():
     desk = Desk(PATH).running()
     assert desk.lose(9, life=0) == []
-    assert dropped(desk.tell(9, m.Request("join", "", (), life=0))).startswith("a duplicate")
+    effects = desk.tell(9, m.Request("join", "", (), life=0))
+    assert effects == [Send((9,), m.Dismiss(1, excluded=True, life=0))]
+    assert desk.steward._requests == {}
     assert sent(desk.tell(9, m.Request("join", "", (), life=1)), m.Halt)
+
+
+def test_who_asks_again_in_a_later_life_is_arranged_for_anew():
+    """The life that the arrangement is about must be over: nobody would ever be ready."""
+    desk = away()
+    desk.stop(desk.tell(2, m.Request("return", "here", (1,), life=1)))
+    assert (desk.arranged[2].epoch, desk.arranged[2].life) == (3, 1)
+    effects = desk.tell(2, m.Request("return", "there", (0,), life=2))
+    assert effects == [Send((0, 1), m.Halt(4, 2))]
+    assert dropped(desk.tell(2, m.Ready(3, 1.0, ()))).startswith("late")
+    effects = desk.stop(effects)
+    assert (desk.arranged[2].epoch, desk.arranged[2].life) == (4, 2)
+    assert desk.arranged[2].neighbours == (0,)
+    committed = only(desk.prepare(effects, lineage={1: ()}), Committed)
+    assert committed.arrival == Arrival("return", 2, 1, 1, (0,))
+    assert (desk.steward._lives[2], desk.steward._hosts[2]) == (2, "there")
+
+
+@pytest.mark.parametrize("halting", [True, False])
+def test_who_asks_again_before_its_turn_only_replaces_its_request(halting):
+    desk = away()
+    effects = desk.tell(2, m.Request("return", "", (1,), life=1))
+    if not halting:
+        desk.tell(9, m.Request("forget", ""))  # which comes first
+        desk.stop(effects)
+        assert desk.steward._draft.arrival.node == 9
+    assert desk.tell(2, m.Request("return", "", (1,), life=2)) == []
+    assert desk.steward._requests[2].life == 2
+
+
+def test_orders_are_for_the_life_that_is_there_or_that_asks():
+    desk = away_and_back()
+    effects = desk.stop(desk.tell(9, m.Request("join", "", (0,), life=4)))
+    arranged = {to[0]: a.life for to, a in sent(effects, m.Arrange).items()}
+    assert arranged == {0: 0, 1: 0, 2: 1, 9: 4}
+    desk.begun(desk.prepare(effects))
+    desk.stop(desk.tell(2, m.LeaveRequest(life=1)))
+    assert (desk.arranged[2].heir, desk.arranged[2].life) == (1, 1)
 
 
 def test_whoever_asks_to_come_back_is_not_there_any_more():
@@ -968,6 +1017,36 @@ def test_a_stop_waits_for_the_losses_that_are_expected():
     assert [a.node for a in committed.adoptions] == [1, 3]
     assert desk.begin.until == 20
     assert desk.steward.awaited == ()
+
+
+def test_a_verdict_keeps_one_appointment_however_often_it_is_heard():
+    desk = Desk(PATH, stops=(10, 20), losses={10: (2,), 20: (2,)}).running()
+    effects = desk.lose(2)
+    assert desk.lose(2) == []
+    desk.change(effects, t=8)
+    assert desk.lose(2) == []
+    assert desk.tell(0, m.Accusation(1, 2, "nonsense")) == []
+    assert desk.steward._losses == {10: [], 20: [2]}
+    desk.change(desk.tell(2, m.Request("return", "", (1,), life=1)), t=9)
+    assert dropped(desk.lose(2)).startswith("late")
+    desk.change(desk.report(10), t=10)
+    assert desk.report(20) == []
+    assert desk.steward.awaited == (2,)
+    desk.change(desk.lose(2, life=1), t=20)  # another life, another appointment
+    assert desk.steward._losses == {10: [], 20: []}
+    assert desk.report(20) == [Finished(20)]
+
+
+def test_an_appointment_is_kept_even_if_the_verdict_changes_nothing():
+    """Who was to be lost has left before, or was only about to come."""
+    desk = away(stops=(10,), losses={10: (2, 9)})
+    assert desk.report(10) == []
+    assert desk.steward.awaited == (2, 9)
+    assert desk.tell(9, m.Request("join", "", (0,))) == []  # the stop comes first
+    effects = desk.lose(9)
+    assert sent(effects, m.Dismiss) == {(9,): m.Dismiss(2, excluded=True)}
+    assert desk.steward.awaited == (2,)
+    assert desk.lose(2) == [Finished(10)]
 
 
 def test_one_of_two_expected_losses_makes_another_epoch_without_rounds():
@@ -1091,15 +1170,16 @@ def situation(desk, node, *, begun, ready=None, life=0, halted=None, newest=None
 class Successor(Desk):
     """Another steward with the same charter."""
 
-    def __init__(self, desk, processes):
+    def __init__(self, desk, processes, *, term=0):
         super().__init__(hosts=desk.hosts)
         self.charter = desk.charter
-        self.steward = Steward(desk.charter, desk.hosts)
+        self.steward = Steward(desk.charter, desk.hosts, term)
         self.begin = desk.begin
-        effects = self.note(self.steward.recover(processes))
+        lives = processes if isinstance(processes, dict) else dict.fromkeys(processes, 0)
+        effects = self.note(self.steward.recover(lives))
         if processes:
             assert self.steward.phase is Phase.ASKING
-            assert sent(effects, m.Inquiry) == {tuple(sorted(processes)): m.Inquiry()}
+            assert sent(effects, m.Inquiry) == {tuple(sorted(processes)): m.Inquiry(term=term)}
         self.effects = effects
 
     def hear(self, situations):
@@ -1423,3 +1503,190 @@ def test_somebody_outside_who_is_condemned_while_it_asks_is_told(answered):
     assert sent(effects, m.Dismiss) == {(9,): m.Dismiss(0, excluded=True)}
     committed, after = other.change(other.hear(all_begun(desk)))
     assert (committed.arrival, after) == (None, [])
+
+
+# --- one steward after the other ----------------------------------------------------------------
+
+
+def terms(desk):
+    return {type(message): message.term for _, message in desk.sent}
+
+
+def test_every_order_says_from_which_steward_it_comes():
+    desk = Desk(PATH).running()
+    first, founding = dict(desk.arranged), desk.begin
+    effects = desk.stop(desk.tell(2, m.LeaveRequest()))
+    desk.prepare(effects, lineage={1: (2,)})
+    assert set(terms(desk).values()) == {0}
+    other = Successor(desk, (0, 1, 2), term=3)
+    told = {
+        0: situation(desk, 0, begun=(first[0], founding), ready=desk.arranged[0]),
+        1: situation(desk, 1, begun=(desk.arranged[1], desk.begin)),
+        2: situation(desk, 2, begun=(first[2], founding), ready=desk.arranged[2]),
+    }
+    effects = other.hear(told)
+    assert effects == [Send((0,), dataclasses.replace(desk.begin, term=3))]
+    effects = other.begun(effects)
+    assert sent(effects, m.Dismiss) == {(2,): m.Dismiss(2, term=3)}
+    advance = other.stop(effects, rounds={0: 5, 1: 6})
+    assert sent(advance, m.Advance) == {(0,): m.Advance(3, 6, term=3)}
+    effects = other.prepare(other.stop(advance, 6))
+    assert only(effects, Committed).epoch == 3  # facts are nobody's orders
+    assert {message.term for _, message in other.sent} == {3}
+    assert terms(other).keys() == set(FROM_THE_STEWARD)
+
+
+def test_a_later_steward_that_founds_anew_says_so_too():
+    desk = Desk(PATH, term=1)
+    assert {a.term for a in sent(desk.found(), m.Arrange).values()} == {1}
+    assert desk.begun(desk.prepare(desk.lose(2)))
+    assert {message.term for _, message in desk.sent} == {1}
+    other = Successor(Desk(PATH), (0, 1, 2), term=2)
+    effects = other.hear({n: situation(desk, n, begun=None) for n in (0, 1, 2)})
+    assert [a.term for a in sent(effects, m.Arrange).values()] == [2, 2, 2]
+
+
+# --- verdicts, requests and answers that cross ---------------------------------------------------
+
+
+def test_a_verdict_on_an_earlier_life_than_the_one_that_answered_is_late():
+    desk = away_and_back()
+    told = all_begun(desk)
+    told[2] = dataclasses.replace(told[2], life=1)
+    other = Successor(desk, {0: 0, 1: 0, 2: 1})
+    assert other.tell(2, told[2]) == []
+    assert other.lose(2, life=0) == []
+    effects = other.hear({n: told[n] for n in (0, 1)})
+    assert sent(effects, m.Halt) == {(0, 1, 2): m.Halt(4, 3)}
+    assert other.steward._dead == set()
+    assert other.steward._lives[2] == 1
+
+
+@pytest.mark.parametrize("life", [0, 1])
+def test_a_verdict_while_it_asks_takes_back_the_requests_of_lives_that_are_over(life):
+    """It answered, died and came back; the verdict is on its first life, or on the second too."""
+    desk = Desk(PATH).running()
+    told = all_begun(desk)
+    other = Successor(desk, (0, 1, 2))
+    assert other.tell(2, told[2]) == []
+    assert other.tell(2, m.Request("return", "", (1,), life=1)) == []
+    excluded = [Send((2,), m.Dismiss(0, excluded=True, life=1))]  # the life that asked is told
+    assert other.lose(2, life=life) == (excluded if life else [])
+    committed, after = other.change(other.hear({n: told[n] for n in (0, 1)}))
+    assert [a.node for a in committed.adoptions] == [2]
+    assert bool(sent(after, m.Halt)) == (life == 0)  # for the life that asks
+    if life == 0:
+        committed, after = other.change(after)
+        assert (committed.arrival.node, other.steward._lives[2]) == (2, 1)
+
+
+def test_who_asks_while_it_asks_and_is_condemned_is_told():
+    """It was not there when everybody was asked, so that it never answers."""
+    desk = Desk(PATH).running()
+    other = Successor(desk, (0, 1, 2))
+    assert other.tell(9, m.Request("join", "", (0,), life=1)) == []
+    assert other.lose(9, life=0) == []  # not yet: that was another life
+    assert other.lose(9, life=1) == [Send((9,), m.Dismiss(0, excluded=True, life=1))]
+    committed, after = other.change(other.hear(all_begun(desk)))
+    assert (committed.arrival, committed.members, after) == (None, (0, 1, 2), [])
+
+
+@pytest.mark.parametrize("answered", ["before", "after"])
+@pytest.mark.parametrize("begun", [True, False])
+def test_who_asks_in_a_later_life_than_it_answered_in_has_died_since(answered, begun):
+    desk = Desk(PATH).running()
+    first, founding = dict(desk.arranged), desk.begin
+    desk.prepare(desk.stop(desk.tell(9, m.Request("join", "", (0,)))))
+    told = all_begun(desk)
+    if not begun:  # the other steward died before 2 was told to begin
+        told[2] = situation(desk, 2, begun=(first[2], founding), ready=desk.arranged[2])
+    other = Successor(desk, (0, 1, 2, 9))
+    asks = m.Request("return", "", (1,), life=1)
+    if answered == "after":
+        assert other.tell(2, asks) == []
+    assert other.tell(2, told.pop(2)) == []
+    if answered == "before":
+        assert other.tell(2, asks) == []
+    effects = other.hear(told)
+    assert effects == [Send((0, 1, 9), m.Halt(3, 2))]  # 2 is not told to begin anything
+    assert other.steward._dead == {2}
+    committed, after = other.change(effects)
+    assert [a.node for a in committed.adoptions] == [2]
+    assert sent(after, m.Dismiss) == {(2,): m.Dismiss(3, excluded=True, life=0)}
+    committed, after = other.change(after)
+    assert (committed.arrival.purpose, committed.arrival.node) == ("return", 2)
+    assert other.steward._lives[2] == 1
+    assert after == []
+
+
+@pytest.mark.parametrize("asking", [True, False])
+def test_an_answer_that_nobody_waits_for_counts_as_a_request(asking):
+    desk = Desk(PATH).running()
+    other = Successor(desk, (0, 1, 2))
+    late = situation(desk, 9, begun=None, purpose="join", known=(0, 2), life=3, newest=0)
+    if asking:
+        assert other.tell(9, late) == []
+        effects = other.hear(all_begun(desk))
+    else:
+        other.change(other.hear(all_begun(desk)))
+        effects = other.tell(9, late)
+    assert sent(effects, m.Halt)
+    assert other.steward._requests == {9: m.Request("join", "host of 9", (0, 2), 3)}
+    again = other.tell(9, late)
+    assert dropped(again).startswith("a duplicate")
+    committed, _ = other.change(effects)
+    assert committed.arrival == Arrival("join", 9, None, 0, (0, 2))
+    assert other.arranged[9].life == 3
+
+
+@pytest.mark.parametrize("purpose", [None, "join"])
+def test_an_answer_of_the_dead_is_no_request_and_should_they_live_they_are_told(purpose):
+    desk = Desk(PATH).running()
+    desk.lose(9, life=3)
+    for life in (2, 3):
+        late = situation(desk, 9, begun=None, purpose=purpose, life=life)
+        assert desk.tell(9, late) == [Send((9,), m.Dismiss(1, excluded=True, life=life))]
+    assert desk.steward._requests == {}
+
+
+def test_an_answer_of_a_member_that_nobody_waits_for_is_dropped():
+    desk = Desk(PATH).running()
+    other = Successor(desk, (0, 1, 2))
+    other.tell(0, all_begun(desk)[0])
+    assert dropped(other.tell(0, all_begun(desk)[0])) == "nobody asked"
+    other.hear({n: all_begun(desk)[n] for n in (1, 2)})
+    assert dropped(other.tell(1, all_begun(desk)[1])) == "nobody asked"
+
+
+def test_a_request_of_a_later_life_outlives_the_answer_of_the_earlier_one():
+    desk = Desk(PATH).running()
+    other = Successor(desk, (0, 1, 2, 9))
+    asks = situation(desk, 9, begun=None, purpose="join", known=(0,), newest=0)
+    assert other.tell(9, asks) == []
+    assert other.tell(9, m.Request("join", "", (0,), life=1)) == []
+    effects = other.hear(all_begun(desk))
+    assert other.lose(9) == []  # of life 0: it concerns nobody any more
+    committed, _ = other.change(effects)
+    assert committed.arrival == Arrival("join", 9, None, 0, (0,))
+    assert other.steward._lives[9] == 1
+
+
+def test_a_late_verdict_about_an_earlier_life_spares_nobody_the_answer():
+    desk = Desk(PATH).running()
+    told = all_begun(desk)
+    told[2] = situation(desk, 2, begun=(desk.arranged[2], desk.begin), life=1)
+    other = Successor(desk, {0: 0, 1: 0, 2: 1})
+    assert other.lose(2) == []  # of life 0, while life 1 is asked
+    effects = other.hear(told)
+    assert sent(effects, m.Halt) == {(0, 1, 2): m.Halt(2, 1)}
+    assert other.steward._lives[2] == 1
+
+
+def test_a_member_that_answers_when_it_has_been_given_up_is_told():
+    desk = Desk(PATH).running()
+    told = all_begun(desk)
+    other = Successor(desk, (0, 1))
+    other.hear({node: told[node] for node in (0, 1)})
+    late = situation(desk, 2, begun=(desk.arranged[2], desk.begin), life=1)
+    effects = other.tell(2, late)
+    assert sent(effects, m.Dismiss) == {(2,): m.Dismiss(1, excluded=True, life=1)}

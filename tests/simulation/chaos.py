@@ -23,7 +23,6 @@ from bequest.core.legacy import Legacy
 from bequest.engines.base import Plan
 from bequest.engines.loop import Execution, Loop, Partition, Weather
 from bequest.model.events import Changes
-from bequest.protocol.steward import Phase
 
 if __package__:
     from simulation.checker import Checker, Violation
@@ -46,6 +45,8 @@ GENERATIONS = {
         ("leave", "exodus", "return", "forget", "join"),
     ),
 }  # fmt: skip
+# What a steward had sent before it died may still arrive, and stewards die more often.
+GENERATIONS[3] = (GENERATIONS[2][0] + ("steward", "restart"), GENERATIONS[2][1])
 LATEST = max(GENERATIONS)
 
 
@@ -72,6 +73,7 @@ class Day:
     engine: Loop
     kind: str
     rounds: int
+    generation: int
     # (after so many events, what, a number that picks the victim)
     faults: list[tuple[int, str, int]] = field(default_factory=list)
 
@@ -127,7 +129,7 @@ def day(seed: int, generation: int = LATEST) -> Day:
         )
         weather = Weather(seed, (0.0, high), float(rng.choice([0.0, 0.1, 0.5])), partitions)
     engine = Loop(weather, per_host, as_bytes=bool(rng.random() < 0.1))
-    made = Day(seed, plan, engine, kind, rounds)
+    made = Day(seed, plan, engine, kind, rounds, generation)
     total = int(rounds * n * max(1.0, 2 * len(graph.edges) / n))
     lossless = rng.random() < 0.25
     for _ in range(int(rng.integers(1, 8))):
@@ -181,6 +183,7 @@ class Simulation:
         self.checker = Checker(self.execution)
         self.done: list[str] = []
         self.killed = False
+        self.asked: set[int] = set()
         self._steward_back = None
         self._ambush: int | None = None
 
@@ -221,12 +224,12 @@ class Simulation:
         gone = sorted(self.checker.counted - set(alive) - set(members))
         self.done.append(f"{action} {pick}")
         if action == "leave" and alive:
-            world.leave(alive[pick % len(alive)])
+            self._ask_to_leave(alive[pick % len(alive)])
         elif action == "exodus" and alive:
             stays = alive[pick % len(alive)]
             for node in alive:
                 if node != stays:
-                    world.leave(node)
+                    self._ask_to_leave(node)
         elif action == "kill" and alive:
             self._kill(alive[pick % len(alive)])
         elif action == "heir" and alive:
@@ -253,8 +256,14 @@ class Simulation:
             self.killed = True
             world.condemn(alive[pick % len(alive)], "wrongly")
         elif action == "steward" and world.steward is not None:
-            world.kill_steward()
+            share = float(self.rng.choice([0.0, 0.5, 1.0])) if self.day.generation > 2 else 0.0
+            world.kill_steward(keep=lambda _: self.rng.random() < share)
             self._steward_back = 0 if pick % 3 == 0 else self.checker.events + pick % 40
+        elif action == "restart" and alive:
+            # a process dies and is there again before anybody knows
+            node = alive[pick % len(alive)]
+            self._kill(node)
+            self._admit(node, "return")
         elif action == "return" and gone:
             self._admit(gone[pick % len(gone)], "return")
         elif action == "forget" and gone:
@@ -263,6 +272,10 @@ class Simulation:
             strangers = sorted(self.day.plan.absent - self.checker.counted - set(alive))
             if strangers:
                 self._admit(strangers[0], "join")
+
+    def _ask_to_leave(self, node: int) -> None:
+        self.asked.add(node)
+        self.world.leave(node)
 
     def _kill(self, node: int) -> None:
         self.killed = True
@@ -296,17 +309,17 @@ class Simulation:
         world, plan, now = self.world, self.day.plan, self.checker.now
         if now is None or not world.nodes:
             return
-        outsiders = set(world.nodes) - set(now.members)
-        if outsiders and world.steward.phase is Phase.FINISHED:
-            if any(self.checker._is_alive(ident) for ident in now.members):
-                raise Violation(f"{sorted(outsiders)} ask in vain: {self.world.stall()}")
-            for ident in outsiders:  # they asked when nobody was left
-                world.nodes.pop(ident)
-            if not world.nodes:
-                return
-        for node in world.nodes.values():
-            if node.round != plan.rounds:
-                raise Violation(f"{node!r} did not reach round {plan.rounds}")
+        members = [ident for ident in now.members if self.checker._is_alive(ident)]
+        if not members:  # whoever is still there asks in vain
+            status = self.execution.outcome().status
+            if status not in ("lost", "diverged"):
+                raise Violation(f"nobody is left, but the run is {status}")
+            return
+        if outsiders := world.nodes.keys() - set(members):
+            raise Violation(f"{sorted(outsiders)} wait in vain: {world.stall()}")
+        self._check_wishes()
+        self._check_checkpoints()
+        self._check_receipts()
         memory = sum(
             (node.inherited for node in world.nodes.values()), Legacy.zero(plan.problem.dim)
         )
@@ -318,6 +331,45 @@ class Simulation:
                 raise Violation(f"the limit is {limit}, where {remembered} agree on {expected}")
         if self.day.seed % 4 == 0:
             self._compare_with_vector(limit)
+
+    def _check_wishes(self) -> None:
+        """Everybody has come to the end, with the same step, and only those who asked have left."""
+        nodes, ledger = self.world.nodes.values(), self.execution.ledger
+        for node in nodes:
+            if node.round != self.day.plan.rounds:
+                raise Violation(f"{node!r} did not reach round {self.day.plan.rounds}")
+            if node.wants_to_leave and len(nodes) > 1:
+                raise Violation(f"{node!r} was not let go")
+            if node._step != ledger.steps[-1].value:
+                raise Violation(f"{node!r} has the step {node._step}, not {ledger.steps[-1]}")
+        left = {record.node for record in ledger.departures if not record.crashed}
+        if left - self.asked:
+            raise Violation(f"{left - self.asked} left without having been asked to")
+
+    def _check_checkpoints(self) -> None:
+        """Nothing is under way any more: every buddy holds the latest checkpoint."""
+        tau = self.day.plan.checkpoint_every
+        for ident, node in self.world.nodes.items():
+            for keeper in node._present.buddies:
+                kept = self.world.nodes[keeper]._wards.get(ident)
+                if kept is None or kept.round != node._own_round:
+                    raise Violation(f"{keeper} keeps {kept} of {node!r}, not {node._own_round}")
+                if np.abs(kept.own.p - node._own.p).max() > 0:
+                    raise Violation(f"{keeper} keeps another legacy of {node!r}")
+                if kept.round // tau < self.checker.completed.get(ident, 0) // tau:
+                    raise Violation(f"the checkpoint of {node!r} is of round {kept.round}")
+
+    def _check_receipts(self) -> None:
+        """What is remembered is what was handed over, or adopted."""
+        receipts = self.execution.ledger.receipts
+        for ident, node in self.world.nodes.items():
+            inside = node.inherited.lineage
+            if node.inherited.blended:
+                continue
+            total = sum((receipts[i] for i in inside), Legacy.zero(node.x.size))
+            scale = 1 + sum(float(np.abs(receipts[i].p).max()) for i in inside)
+            if np.abs(total.p - node.inherited.p).max() > 1e-9 * scale:
+                raise Violation(f"node {ident} remembers {node.inherited}, not {total}")
 
     def _compare_with_vector(self, limit: np.ndarray) -> None:
         """Let the vector engine live through the same history."""

@@ -6,13 +6,17 @@ nothing that the steward says but what has been committed AND begun by somebody.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from bequest.core.legacy import Legacy
-from bequest.engines.loop import Execution
-from bequest.protocol.events import Began, Committed, Completed
-from bequest.protocol.node import Node
+from bequest.protocol.events import Began, Committed, Completed, Failed
 from bequest.protocol.states import State
+
+if TYPE_CHECKING:
+    from bequest.core.legacy import Legacy
+    from bequest.engines.loop import Execution
+    from bequest.protocol.node import Node
 
 
 class Violation(AssertionError):
@@ -34,6 +38,7 @@ class Checker:
         self.weights: dict[int, dict[int, float]] = {}
         self.keepers: dict[int, tuple[int, ...]] = {}
         self.rounds: dict[int, tuple[int, int]] = {}
+        self.completed: dict[int, int] = {}
         self.events = 0
         self.cuts = 0
         self._changed = False
@@ -56,15 +61,20 @@ class Checker:
             if effect.round != before + 1:
                 raise Violation(f"node {process} went from round {before} to {effect.round}")
             self.rounds[process] = epoch, effect.round
+            self.completed[process] = effect.round
             trackers = self.trackers[process]
             trackers[effect.round] = effect.z
             trackers.pop(effect.round - 2, None)
+        elif isinstance(effect, Failed):
+            if effect.why != "it was taken for lost":
+                raise Violation(f"node {process} failed: {effect.why}")
         elif isinstance(effect, Committed):
             self.committed[effect.epoch] = effect
             self._judge_losses(effect)
         elif isinstance(effect, Began):
             self._changed = True
             self.rounds[process] = effect.epoch, effect.round
+            self.completed.pop(process, None)
             self.trackers[process] = {effect.round: effect.z}
             if self.now is None or effect.epoch > self.now.epoch:
                 self._accept(self.committed[effect.epoch])
@@ -118,7 +128,7 @@ class Checker:
     def meet(self) -> None:
         """Remember everybody who is, or has been, more than somebody who asks to come."""
         for ident, node in self.world.nodes.items():
-            if node._purpose is None or self._takes_part(node):
+            if node.purpose is None or self._takes_part(node):
                 self.bodies[ident] = node
 
     def _takes_part(self, node: Node) -> bool:

@@ -304,3 +304,91 @@ def ready_nodes_go_on_by_themselves(patch):
         return effects
 
     _after(patch, Node, "_finish_preparing", eager)
+
+
+@mutant
+def leave_requests_ignored(patch):
+    patch.setattr(Steward, "_on_leave_request", lambda self, sender, message: [])
+    patch.setattr(Steward, "_leavers", lambda self: [])
+
+
+@mutant
+def leavers_never_dismissed(patch):
+    original = Steward._on_begun
+
+    def on_begun(self, sender, message):
+        self._dismissed = []
+        return original(self, sender, message)
+
+    patch.setattr(Steward, "_on_begun", on_begun)
+
+
+@mutant
+def forget_requests_ignored(patch):
+    original = Steward._on_request
+
+    def on_request(self, sender, message):
+        return [] if message.purpose == "forget" else original(self, sender, message)
+
+    patch.setattr(Steward, "_on_request", on_request)
+
+
+@mutant
+def periodic_checkpoints_ignored(patch):
+    original = Node._on_checkpoint
+
+    def on_checkpoint(self, sender, message):
+        return [] if message.inherited is None else original(self, sender, message)
+
+    patch.setattr(Node, "_on_checkpoint", on_checkpoint)
+
+
+@mutant
+def checkpoint_frozen_at_the_first(patch):
+    patch.setattr(Node, "_is_checkpoint_due", lambda self: False)
+
+
+@mutant
+def skipped_checkpoints_not_made_up_for(patch):
+    patch.setattr(
+        Node,
+        "_is_checkpoint_due",
+        lambda self: self._tau is not None and self.round % self._tau == 0,
+    )
+
+
+@mutant
+def lowered_step_ignored(patch):
+    original = Node._on_begin
+
+    def on_begin(self, sender, message):
+        return original(self, sender, replace(message, step=self.setting.step))
+
+    patch.setattr(Node, "_on_begin", on_begin)
+
+
+@mutant
+def heir_that_raises(patch):
+    def fail(self, effects, preparation):
+        if preparation.farewells:
+            raise KeyError("no such legacy")
+        return effects
+
+    _after(patch, Node, "_take_over", fail)
+
+
+@mutant
+def orders_of_an_earlier_steward_obeyed(patch):
+    original = Node._receive
+
+    def receive(self, event):
+        if event.sender == m.STEWARD:
+            self._term = 0
+        return original(self, event)
+
+    patch.setattr(Node, "_receive", receive)
+
+
+@mutant
+def somebody_who_asks_again_is_not_arranged_anew(patch):
+    patch.setattr(Steward, "_is_arriving", lambda self, node: False)

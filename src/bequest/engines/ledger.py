@@ -11,6 +11,7 @@ from bequest.model.run import ChangeRecord, DepartureRecord
 from bequest.model.wills import Bequest
 from bequest.protocol.events import (
     Adopted,
+    Adoption,
     Checkpointed,
     Committed,
     Completed,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from bequest.core.legacy import Legacy
     from bequest.core.steps import StepChoice
     from bequest.engines.base import Plan
-    from bequest.protocol.events import Adoption, Arrival, Effect, Handover
+    from bequest.protocol.events import Arrival, Effect, Handover
 
 # A checkpoint that is adopted is one of the latest; older ones need not be explained any more.
 _REMEMBERED = 8
@@ -76,10 +77,9 @@ class Ledger:
             self.dropped.append((process, effect))
         elif isinstance(effect, Failed):
             self.failures[process] = effect.why
-        elif isinstance(effect, Committed):
-            self._commit(effect)
 
-    def _commit(self, change: Committed) -> None:
+    def commit(self, change: Committed) -> None:
+        """Record a change that has come into force."""
         for handover in change.handovers:
             self._left(change, handover)
         for adoption in change.adoptions:
@@ -89,7 +89,7 @@ class Ledger:
         if change.step is not None:
             self.steps.append(change.step)
         self.lost = change.lost
-        self._prepared.clear()
+        self._prepared = {key: p for key, p in self._prepared.items() if key[0] > change.epoch}
         if change.round in self._plan.counted and change.arrival is not None:
             self._optimum = self._plan.optimum(change.round)
             counted = self._plan.counted[change.round]
@@ -185,6 +185,14 @@ class Ledger:
                 exact=exact,
             )
         )
+
+    def end(self, members: set[int], t: int) -> None:
+        """Record that after round t everybody who was left is lost, and everything with them."""
+        gone = tuple(sorted(members))
+        counted = self._plan.counted[max(t for t in self._plan.counted)]
+        adoptions = tuple(Adoption(node, None, (node,), ()) for node in gone)
+        lost = tuple(sorted(counted))
+        self.commit(Committed(-1, t, False, (), (), adoptions, None, None, lost))
 
     def _remember(self, node: int, legacy: Legacy | None) -> None:
         if legacy is None:

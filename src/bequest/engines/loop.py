@@ -109,6 +109,10 @@ class Execution:
             (node, t) for t, changes in plan.schedule.items() for node in changes.crashes
         }
         self._to_kill: list[int] = []
+        # Those who died as planned, and whose death has not been noticed yet.
+        self._silent: set[int] = set()
+        # Epochs that the steward has decided on; they count once somebody begins them.
+        self._decided: dict[int, Committed] = {}
         self._outages = sorted(engine.weather.outages, key=lambda outage: outage.time)
         self._lives: dict[int, int] = dict.fromkeys(network, 0)
         self.world = World(
@@ -135,6 +139,7 @@ class Execution:
             if self._to_kill:
                 for node in self._to_kill:
                     world.kill(node, noticed=False)
+                self._silent |= set(self._to_kill)
                 self._to_kill.clear()
         return self.outcome()
 
@@ -188,14 +193,17 @@ class Execution:
         """Nothing is under way: whoever is expected from outside comes now."""
         steward = self.world.steward
         awaited = () if steward is None else steward.awaited
-        if steward is None or not awaited:
+        if not awaited and not self._silent:
             raise self.world.stall()
+        # A planned crash is noticed once everybody else has completed the round, too; or when
+        # nothing goes on without that.
+        for ident in sorted(self._silent):
+            self.world.condemn(ident, "its process is gone")
+        self._silent.clear()
+        if not awaited:
+            return
         t = self._stop
         changes = self.plan.schedule[t]
-        # A planned crash is noticed once everybody else has completed the round, too.
-        for ident in changes.crashes:
-            if ident in awaited:
-                self.world.condemn(ident, "its process is gone")
         comers: dict[Purpose, tuple[int, ...]] = {
             "forget": changes.forgets,
             "return": changes.returns,
@@ -219,18 +227,35 @@ class Execution:
         if isinstance(effect, Completed):
             self.film.take(process, effect)
             self.ledger.observe(process, effect)
-            if (process, effect.round) in self._doomed:
-                self._doomed.discard((process, effect.round))
-                self._to_kill.append(process)
+            self._meet_doom(process, effect.round)
             if self._progress is not None and self.film.new_rounds:
                 self._progress(self.film.new_rounds.pop())
             return
         self.ledger.observe(process, effect)
         if isinstance(effect, Committed):
-            self.film.cut(effect)
-            self._tell_the_oracle(effect)
+            self._decided[effect.epoch] = effect
         elif isinstance(effect, Began):
+            change = self._decided.get(effect.epoch)
+            if change is not None:
+                self._begin(change)
             self.film.begin(process, effect)
+            self._meet_doom(process, effect.round)  # after a loss it may have skipped rounds
+
+    def _meet_doom(self, process: int, t: int) -> None:
+        """Let a node die that is to die after that round."""
+        if (process, t) in self._doomed:
+            self._doomed.discard((process, t))
+            self._to_kill.append(process)
+
+    def _begin(self, change: Committed) -> None:
+        """Somebody has begun an epoch: from now on it counts, and others that never did do not."""
+        self._decided = {e: later for e, later in self._decided.items() if e > change.epoch}
+        self.ledger.commit(change)
+        self.film.cut(change)
+        self._tell_the_oracle(change)
+        for ident, node in self.world.nodes.items():
+            if node.purpose is not None and node.receipt is None:
+                node.receipt = self.ledger.receipts.get(ident)
 
     def _tell_the_oracle(self, change: Committed) -> None:
         """Wills that know x* (in studies) are told when it moves."""
@@ -254,7 +279,12 @@ class Execution:
     def outcome(self) -> Outcome:
         """Return what is to be reported."""
         film, plan = self.film, self.plan
-        members = sorted(self.world.nodes)
+        # A process that asks to come back is not yet the member whose place it wants.
+        members = sorted(
+            n for n, node in self.world.nodes.items() if n in film.members and node.epoch
+        )
+        if not members:
+            self.ledger.end(film.members, film.measured)
         nodes = [self.world.nodes[node] for node in members]
         strength = sum(node.objective.curvature.a + node.inherited.curvature[0] for node in nodes)
         stiffness = sum(node.objective.curvature.b + node.inherited.curvature[1] for node in nodes)
@@ -265,6 +295,8 @@ class Execution:
         status = Status.DIVERGED
         if film.is_bounded:
             status = Status.CONVERGED if settled else Status.UNFINISHED
+        if not members:
+            status = Status.LOST
         return Outcome(
             status=status,
             trajectory=film.gauges.trajectory(),
@@ -293,6 +325,16 @@ class Film:
         self._measured = -1
         self._chunks: dict[int, _Chunk] = {}
         self._opening: dict[int, Began] = {}
+
+    @property
+    def measured(self) -> int:
+        """The last round that everybody has completed."""
+        return max(self._measured, 0)
+
+    @property
+    def members(self) -> set[int]:
+        """Who is in the present epoch."""
+        return set(self._members)
 
     def take(self, process: int, state: Completed) -> None:
         """Keep the state of one node after one round."""

@@ -166,9 +166,8 @@ class _Execution:
         crowd = self.crowd
         crowd.change(t, step=self.steps[-1].value)
         self.epoch = _Epoch(self.plan, crowd.network, crowd.legacies)
-        # The heirs' gradients were updated along with their trackers; evaluating them anew keeps
-        # both sides of the invariant on the same rounding.
-        self.epoch.gradient(crowd.X, crowd.G)
+        # The heirs' gradients were updated along with their trackers, and are not evaluated anew:
+        # a stochastic loss would give another answer, and the invariant would be broken for good.
         self._lower_step(t)
         crowd.welcome(t, step=self.steps[-1].value)
 

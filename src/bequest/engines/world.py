@@ -10,7 +10,7 @@ from bequest.engines.stories import Admitted, Founded, Killed, Replaced, name_of
 from bequest.errors import Stalled
 from bequest.protocol import wire
 from bequest.protocol.events import Completed, Failed, Leave, Lost, Received, Send
-from bequest.protocol.messages import STEWARD, Request
+from bequest.protocol.messages import STEWARD, Inquiry, Request
 from bequest.protocol.states import State
 from bequest.protocol.steward import Phase, Steward
 
@@ -81,6 +81,7 @@ class World:
         self.nodes: dict[int, Node] = {}
         self.steward: Steward | None = Steward(charter, self._hosts)
         self.verdicts: list[Lost] = []
+        self._terms = 0
         self._lives: dict[int, int] = {}
         self._stories: dict[int, deque[Event | Happening | Effect]] = {}
 
@@ -128,7 +129,12 @@ class World:
     def _remove(self, node: int) -> None:
         """End a process; a message reaches the process it was sent to, or nobody."""
         if self.nodes.pop(node, None) is not None:
-            self.network.lose(lambda p: p.receiver != node)
+            unread = self.network.lose(lambda p: p.receiver != node)
+            # Whoever calls a process that has ended hears that it has.
+            if any(
+                isinstance(p.event, Received) and type(p.event.message) is Inquiry for p in unread
+            ):
+                self.condemn(node, "its process has ended")
 
     def condemn(self, node: int, why: str) -> None:
         """Give the verdict that a node is lost, right or wrong."""
@@ -136,12 +142,12 @@ class World:
         self.verdicts.append(verdict)
         self.network.send(node, STEWARD, verdict, after=self._patience)
 
-    def kill_steward(self) -> None:
-        """End the steward; what is under way to and from it is lost."""
+    def kill_steward(self, *, keep: Callable[[Parcel], bool] = lambda _: True) -> None:
+        """End the steward; what is under way to it is lost, and from it unless kept."""
         if self.steward is not None:
             self._note(STEWARD, Killed(), self.steward)
         self.steward = None
-        self.network.lose(lambda p: STEWARD not in (p.sender, p.receiver))
+        self.network.lose(lambda p: p.receiver != STEWARD and (p.sender != STEWARD or keep(p)))
 
     def replace_steward(self) -> None:
         """Start another steward, and tell it who is known to be lost."""
@@ -152,8 +158,9 @@ class World:
 
     def start_steward(self) -> None:
         """Start another steward, which knows the charter and asks for the rest."""
-        self.steward = Steward(self._charter, self._hosts)
-        effects = self.steward.recover(self.nodes)
+        self._terms += 1
+        self.steward = Steward(self._charter, self._hosts, self._terms)
+        effects = self.steward.recover({ident: node.life for ident, node in self.nodes.items()})
         self._note(STEWARD, Replaced(), self.steward)
         self._carry_out(STEWARD, effects)
 

@@ -31,11 +31,13 @@ class Status(StrEnum):
         tell (in regime (C), where it cannot: their gradients sum to nothing).
     UNFINISHED: the rounds were used up before that.
     DIVERGED: the iterates left every bounded region, or were no longer numbers.
+    LOST: nobody is left, and nothing is remembered.
     """
 
     CONVERGED = "converged"
     UNFINISHED = "unfinished"
     DIVERGED = "diverged"
+    LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -268,6 +270,11 @@ class Run:
 
         Paper: eq:surrogate.
         """
+        if not self.survivors:
+            raise OptimumUnknown(
+                "Nobody is left, so that nothing is minimised any more.",
+                remedy="Keep checkpoints with more buddies, on other hosts.",
+            )
         memory = sum(self.inherited.values(), Legacy.zero(self.problem.dim))
         centre = self.x.mean(axis=0) if self.status is not Status.DIVERGED else None
         return frozen(self.problem.among(self.survivors).minimiser(memory, start=centre))

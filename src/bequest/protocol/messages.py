@@ -100,10 +100,13 @@ class Halt:
     Attributes:
         epoch: the number of the epoch that is to begin.
         current: the one that has begun last; who has not heard of it finishes that first.
+        term: which steward says so, here and in every other order: nodes do not listen to an
+            earlier one any more.
     """
 
     epoch: int
     current: int
+    term: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,7 @@ class Advance:
 
     epoch: int
     round: int
+    term: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,7 @@ class Arrange:
         sponsor: from whom a newcomer gets its first iterate.
         target_moves: whether the sum that is minimised is another one from then on.
         stays: whether the receiver cannot go although it wants to: nobody else would be left.
+        life: how often the receiver had been there before; another life is not concerned.
     """
 
     epoch: int
@@ -157,6 +162,8 @@ class Arrange:
     sponsor: int | None = None
     target_moves: bool = False
     stays: bool = False
+    life: int = 0
+    term: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +184,7 @@ class Begin:
     until: int
     roster: tuple[tuple[int, tuple[int, ...]], ...]
     lost: tuple[int, ...] = ()
+    term: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +200,14 @@ class Dismiss:
     epoch: int
     excluded: bool = False
     life: int = 0
+    term: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
     """A new steward asks everybody where they are."""
+
+    term: int = 0
 
 
 # --- to the steward ------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from bequest.protocol.events import (
     Withdrawn,
 )
 from bequest.protocol.memory import Memory
-from bequest.protocol.states import FOR_THE_STEWARD, TABLE, State
+from bequest.protocol.states import FOR_THE_STEWARD, ORDERS, TABLE, State
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Matrix, Vector
@@ -111,7 +111,9 @@ class Node:
         self.ident, self.objective, self.will, self.host = ident, objective, will, host
         # What everybody knows; in studies with an oracle the engine tells when that changes.
         self.setting, self._start, self._tau = setting, frozen(start), checkpoint_every
-        self._purpose, self._known, self._receipt, self.life = purpose, known, receipt, life
+        self.purpose, self._known, self.life = purpose, known, life
+        # Of somebody who was lost it may become known only now that it is back.
+        self.receipt = receipt
         self.state = State.OUTSIDE
         self.epoch = self.round = 0
         self.x: Vector = self._start
@@ -124,6 +126,7 @@ class Node:
         self._descended: tuple[int, Vector] | None = None
         self._leave_after: int | None = None
         self._attempt = 0
+        self._term = 0
         self._limit = 0
         self._present: m.Arrange | None = None
         self._begun: m.Begin | None = None
@@ -149,8 +152,8 @@ class Node:
 
     def apply(self) -> list[Effect]:
         """Ask the steward to be let in, to come back, or to be forgotten."""
-        assert self._purpose is not None  # noqa: S101 - founding members are not asked
-        return self._tell(m.Request(self._purpose, self.host, self._known, self.life))
+        assert self.purpose is not None  # noqa: S101 - founding members are not asked
+        return self._tell(m.Request(self.purpose, self.host, self._known, self.life))
 
     def handle(self, event: Event) -> list[Effect]:
         """Take in one event; return what is to be done about it."""
@@ -164,6 +167,13 @@ class Node:
 
     def _receive(self, event: Received) -> list[Effect]:
         sender, message = event
+        if sender == m.STEWARD:
+            term = getattr(message, "term", self._term)
+            if term < self._term:
+                return self._drop(event, "of an earlier steward")
+            self._term = term
+        elif type(message) in ORDERS:
+            return self._blame(event, "only the steward may say that")
         act = self._actions[self.state].get(type(message))
         if act is not None:
             effects: list[Effect] = act(sender, message)
@@ -247,7 +257,7 @@ class Node:
             inbox.arrived = [False] * len(inbox.arrived)
             inbox.missing = len(self._talks_to)
             effects.append(Completed(self.round, x, z, g))
-            if self._tau is not None and self.round % self._tau == 0 and self._buddies:
+            if self._buddies and self._is_checkpoint_due():
                 effects.append(self._renew_checkpoint(self._members))
                 checkpoint = m.Checkpoint(self.epoch, self.round, self._own, None)
                 effects.append(Send(self._buddies, checkpoint))
@@ -259,6 +269,10 @@ class Node:
                     effects += self._tell(m.LeaveRequest(self.life))
             inbox = self._inboxes[(self.round + 1) & 1]
         return effects
+
+    def _is_checkpoint_due(self) -> bool:
+        """Whether a multiple of the interval has been reached, or skipped, since the last one."""
+        return self._tau is not None and self.round // self._tau > self._own_round // self._tau
 
     def _accuse(self, inbox: _Inbox) -> list[Effect]:
         """Blame whoever sent what is not a number."""
@@ -324,6 +338,8 @@ class Node:
         return self._advance()
 
     def _on_arrange(self, sender: int, message: m.Arrange) -> list[Effect]:
+        if message.life != self.life:
+            return self._drop(Received(sender, message), "meant for another life")
         outside = self._present is None
         over = message.epoch < self._attempt or message.epoch == self.epoch
         if over or (not outside and message.epoch != self._attempt):
@@ -340,12 +356,12 @@ class Node:
         if message.newcomer is not None:
             effects.append(Send((message.newcomer,), m.Welcome(message.epoch, self.x)))
         if message.claim is not None:
-            if self._receipt is None:
+            if self.receipt is None:
                 raise InvalidEvent(
                     f"Node {message.claim} remembers node {self.ident}, which has no receipt.",
                     remedy="Keep what was handed over; only whoever has it can take it back.",
                 )
-            withdrawal = m.Withdrawal(message.epoch, self._receipt)
+            withdrawal = m.Withdrawal(message.epoch, self.receipt)
             effects.append(Send((message.claim,), withdrawal))
         return effects + self._prepare() + self._catch_up()
 
@@ -359,10 +375,11 @@ class Node:
         old_step, self._step = self._step, message.step
         push = preparation.surplus
         if self._carries or not preparation.inherited.is_zero:
-            push = push + preparation.inherited.gradient(self.x) - self.inherited.gradient(self.x)
+            # The own loss is not asked again: a stochastic one would give another answer.
+            change = preparation.inherited.gradient(self.x) - self.inherited.gradient(self.x)
+            self.g, push = self.g + change, push + change
         self.inherited = preparation.inherited
         self._carries = not self.inherited.is_zero
-        self.g = self._gradient(self.x)
         self.z = self.g.copy() if fresh or arrange.restart else self.z + push
         if fresh:
             self._tracked = self.z
@@ -434,7 +451,7 @@ class Node:
                 self._attempt,
                 self._report(),
                 self.host,
-                self._purpose if self._present is None else None,
+                self.purpose if self._present is None else None,
                 self._known if self._present is None else (),
                 self.life,
             )
@@ -648,6 +665,8 @@ class Node:
         if not sound:
             return self._blame(Received(sender, message), "a checkpoint that cannot be right")
         if message.inherited is None:
+            if message.epoch > self.epoch:
+                return self._untimely(sender, message, early=True)
             kept = self._wards.get(sender)
             if kept is None or message.round <= kept.round:
                 return self._drop(Received(sender, message), "not a ward, or late")

@@ -68,6 +68,9 @@ TABLE: Mapping[tuple[State, type], str] = {
     (state, kind): method for kind, (states, method) in _RULES.items() for state in states
 }
 
+# What only the steward may say.
+ORDERS: frozenset[type] = frozenset((m.Halt, m.Advance, m.Arrange, m.Begin, m.Dismiss, m.Inquiry))
+
 # What only the steward may be told; a node that receives it knows that the sender is broken.
 FOR_THE_STEWARD: tuple[type, ...] = (
     m.Halted,

@@ -102,10 +102,11 @@ class Steward:
     Args:
         charter: what was agreed on before.
         hosts: node -> the machine it is on.
+        term: how many stewards there were before.
     """
 
-    def __init__(self, charter: Charter, hosts: Mapping[int, str]) -> None:
-        self._charter, self._hosts = charter, dict(hosts)
+    def __init__(self, charter: Charter, hosts: Mapping[int, str], term: int = 0) -> None:
+        self._charter, self._hosts, self._term = charter, dict(hosts), term
         self._stops = sorted(charter.stops)
         self._losses = {t: list(charter.losses.get(t, ())) for t in charter.stops}
         self._arrivals = {t: list(charter.arrivals.get(t, ())) for t in charter.stops}
@@ -114,6 +115,7 @@ class Steward:
         self._since: dict[int, int] = {}
         # node -> the latest life that is known to be over: its requests may still be under way
         self._buried: dict[int, int] = {}
+        self._heard_dead: set[tuple[int, int]] = set()
         self.phase = Phase.ASKING
         self.epoch = self._newest = 0
         self.round = 0
@@ -129,6 +131,7 @@ class Steward:
         self._waiting: set[int] = set()
         self._reports: dict[int, m.Halted] = {}
         self._situations: dict[int, m.Situation] = {}
+        self._asked: dict[int, int] = {}
         self._draft: _Draft | None = None
         self._dismissed: list[int] = []
         self._excluded: list[int] = []
@@ -139,21 +142,38 @@ class Steward:
 
     def found(self) -> list[Effect]:
         """Begin: the first nodes prepare the first epoch."""
+        return self._signed(self._found())
+
+    def _found(self) -> list[Effect]:
         self.phase = Phase.ARRANGING
         network = {node: set(others) for node, others in self._charter.network.items()}
         return self._arrange_everybody(_Draft(self._number(), 0, network))
 
-    def recover(self, processes: Iterable[int]) -> list[Effect]:
-        """Take over from a steward that was lost: ask everybody where they are."""
-        self._waiting = set(processes)
+    def _signed(self, effects: list[Effect]) -> list[Effect]:
+        """Let every order say from which steward it comes."""
+        if not self._term:
+            return effects
+        return [
+            Send(e.to, replace(e.message, term=self._term))  # type: ignore[arg-type]
+            if isinstance(e, Send)
+            else e
+            for e in effects
+        ]
+
+    def recover(self, processes: Mapping[int, int]) -> list[Effect]:
+        """Take over from a steward that was lost: ask everybody, in this life, where they are."""
+        self._asked, self._waiting = dict(processes), set(processes)
         if not self._waiting:
             return self._give_up()
-        return [Send(tuple(sorted(self._waiting)), m.Inquiry())]
+        return self._signed([Send(tuple(sorted(self._waiting)), m.Inquiry())])
 
     # --- events -------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> list[Effect]:
         """Take in one event; return what is to be done about it."""
+        return self._signed(self._handle(event))
+
+    def _handle(self, event: Event) -> list[Effect]:
         if isinstance(event, Lost):
             return self._on_lost(event.node, event.life)
         assert isinstance(event, Received)  # noqa: S101 - nobody asks the steward to leave
@@ -194,14 +214,11 @@ class Steward:
 
     def _on_lost(self, node: int, life: int) -> list[Effect]:
         self._buried[node] = max(life, self._buried.get(node, life))
-        if self.phase is Phase.ASKING:
+        if (node, life) not in self._heard_dead:
+            self._heard_dead.add((node, life))
             self._expect_no_more(self._losses, node)
-            self._dead.add(node)
-            self._waiting.discard(node)
-            told = self._situations.pop(node, None)
-            self._requests.pop(node, None)
-            outside = told is not None and told.purpose is not None
-            return (self._exclude_life(node, life) if outside else []) + self._recovered()
+        if self.phase is Phase.ASKING:
+            return self._lost_while_asking(node, life)
         request = self._requests.get(node)
         if request is not None and life >= request.life:
             del self._requests[node]
@@ -215,13 +232,25 @@ class Steward:
             return self._lost_before_the_beginning(founding, node)
         if node not in self.network or node in self._dead:
             return self._next()
-        self._expect_no_more(self._losses, node)
         self._dead.add(node)
         if self.phase in (Phase.HALTING, Phase.ARRANGING):
             return self._halt()
         if self.phase is Phase.BEGINNING:
             return self._on_begun(node, m.Begun(self.epoch))
         return self._next()
+
+    def _lost_while_asking(self, node: int, life: int) -> list[Effect]:
+        told, request = self._situations.get(node), self._requests.get(node)
+        outside = told is not None and told.purpose is not None
+        if request is not None and request.life <= life:
+            del self._requests[node]
+            outside = True
+        if life < self._asked.get(node, 0):
+            return []  # the one that is asked is alive
+        self._dead.add(node)
+        self._waiting.discard(node)
+        self._situations.pop(node, None)
+        return (self._exclude_life(node, life) if outside else []) + self._recovered()
 
     def _is_arriving(self, node: int) -> bool:
         """Whether the change under way is about somebody who comes, and this is it."""
@@ -241,17 +270,20 @@ class Steward:
     def _on_request(self, sender: int, message: m.Request) -> list[Effect]:
         asked = self._requests.get(sender)
         latest = self._lives.get(sender, -1) if asked is None else asked.life
-        if message.life <= max(latest, self._buried.get(sender, -1)):
+        if message.life <= latest:
             return [Dropped(sender, "Request", "a duplicate, or of an earlier life")]
+        if message.life <= self._buried.get(sender, -1):
+            return self._exclude_life(sender, message.life)
         # Whoever wants to come back is not there any more, though nobody may have noticed yet.
         founding = self._draft.network if self._draft is not None and self.epoch == 0 else {}
         effects: list[Effect] = []
         if sender not in self._dead and (sender in self.network or sender in founding):
             effects = self._on_lost(sender, self._lives.get(sender, 0))
+        arriving = self._is_arriving(sender)  # in a life that must be over
         self._hosts[sender] = message.host
         self._requests[sender] = message
         self._expect_no_more(self._arrivals, sender)
-        return effects + self._next()
+        return effects + (self._halt() if arriving else self._next())
 
     # --- when to change -----------------------------------------------------------------------
 
@@ -448,6 +480,7 @@ class Steward:
             heir=heir,
             remaining=remaining,
             farewells=self._farewells_to(draft, leaver),
+            life=self._life(leaver),
         )
         return [Send((leaver,), arrange)]
 
@@ -513,16 +546,27 @@ class Steward:
                 sponsor=arrival.sponsor if arrival is not None and comes else None,
                 target_moves=draft.target_moves,
                 stays=node in self._leaving,
+                life=self._life(node),
             )
             effects.append(Send((node,), arrange))
         draft.waiting = set(draft.network)
         if arrival is not None and arrival.purpose == "forget":
             claim = m.Arrange(
-                draft.epoch, draft.round, draft.restart, len(draft.network), claim=arrival.holder
+                draft.epoch,
+                draft.round,
+                draft.restart,
+                len(draft.network),
+                claim=arrival.holder,
+                life=self._life(arrival.node),
             )
             draft.waiting.add(arrival.node)
             effects.append(Send((arrival.node,), claim))
         return effects
+
+    def _life(self, node: int) -> int:
+        """Return which life of a node an order is for: the one that asks, or the one that is."""
+        request = self._requests.get(node) if self._is_arriving(node) else None
+        return self._lives.get(node, 0) if request is None else request.life
 
     def _host(self, node: int) -> str:
         return self._hosts.get(node, f"node {node}")
@@ -660,15 +704,21 @@ class Steward:
 
     def _on_situation(self, sender: int, message: m.Situation) -> list[Effect]:
         if self.phase is not Phase.ASKING or sender not in self._waiting:
-            dropped: list[Effect] = [Dropped(sender, "Situation", "nobody asked")]
-            condemned = message.life <= self._buried.get(sender, -1)
-            outside = message.purpose is not None
-            return dropped + (
-                self._exclude_life(sender, message.life) if condemned and outside else []
-            )
+            return self._unexpected(sender, message)
         self._situations[sender] = message
         self._waiting.discard(sender)
         return self._recovered()
+
+    def _unexpected(self, sender: int, message: m.Situation) -> list[Effect]:
+        """Of an answer that is not waited for only a wish to come counts."""
+        # Who has not answered in time has been given up; a second answer is only a copy.
+        given_up = bool(self.network) and sender not in self._situations
+        if message.life <= self._buried.get(sender, -1) or (message.purpose is None and given_up):
+            return self._exclude_life(sender, message.life)
+        if message.purpose is None:
+            return [Dropped(sender, "Situation", "nobody asked")]
+        request = m.Request(message.purpose, message.host, message.known, message.life)
+        return self._on_request(sender, request)
 
     def _recovered(self) -> list[Effect]:
         """Rebuild the epoch from what everybody said, and let everybody into it."""
@@ -678,9 +728,10 @@ class Steward:
         self._newest = max((s.newest for s in told.values()), default=0)
         for node, situation in told.items():
             self._hosts[node] = situation.host
+            asked = self._requests.get(node)
             if situation.purpose is None:
                 self._lives[node] = situation.life
-            else:
+            elif asked is None or asked.life <= situation.life:
                 self._requests[node] = m.Request(
                     situation.purpose, situation.host, situation.known, situation.life
                 )
@@ -705,8 +756,10 @@ class Steward:
             for other in place.neighbours or ():
                 self.network[node].add(other)
                 self.network[other].add(node)
-        self._dead = self.network.keys() - members.keys()
-        self._requests = {n: r for n, r in self._requests.items() if n not in places}
+        # Whoever asks to come in a later life has died since it answered.
+        reborn = {n for n, r in self._requests.items() if n in told and r.life > told[n].life}
+        self._dead = (self.network.keys() - members.keys()) | (reborn & members.keys())
+        self._requests = {n: r for n, r in self._requests.items() if n in reborn or n not in places}
         self._lives |= {node: told[node].life for node in places}
         self._dismissed = sorted(places.keys() - members.keys())
         self._excluded = sorted(told.keys() - places.keys() - self._requests.keys())
@@ -714,7 +767,9 @@ class Steward:
         for node in list(self._arrivals.get(self._begin.until, ())):
             if node in self._requests or node in members:
                 self._expect_no_more(self._arrivals, node)
-        behind = [node for node in members if told[node].present is not members[node]]
+        behind = [
+            node for node in members.keys() - reborn if told[node].present is not members[node]
+        ]
         self.phase, self._stalled = Phase.BEGINNING, True
         self._waiting = set(behind)
         if behind:
@@ -722,18 +777,20 @@ class Steward:
         return self._on_begun(m.STEWARD, m.Begun(self.epoch))
 
     def _give_up(self) -> list[Effect]:
-        """Nobody is left."""
+        """Nobody is left, and nothing is remembered: of those who are known, that is said."""
+        for node in self.network:
+            self.lost |= {node, *self._lineage.get(node, ())}
         return self._exclude(sorted(self._dead)) + self._finish(self.round)
 
     def _found_anew(self) -> list[Effect]:
         """Nobody has begun anything: found the network with those who are there."""
         self._dead = set()
-        effects = self.found()
         # Whoever asks to come back to what has never begun is as good as a founder.
         there = {n for n, s in self._situations.items() if s.purpose in (None, "return")}
         for node in there & self._charter.network.keys():
             self._lives[node] = self._situations[node].life
             self._requests.pop(node, None)
+        effects = self._found()
         for node in sorted(self._charter.network.keys() - there):
             effects = self._on_lost(node, self._lives[node])
         return effects

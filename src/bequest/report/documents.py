@@ -131,7 +131,8 @@ def document_of(run: Run, *, will: str, seed: int, exam: Exam | None = None) -> 
     optimum = None if run.trajectory.error is None else run.optimum
     limit = _limit(run)
     offset = None if optimum is None or limit is None else norm(limit - optimum)
-    model = None if run.status is Status.DIVERGED else run.x.mean(axis=0)
+    gone = run.status in (Status.DIVERGED, Status.LOST)
+    model = None if gone else run.x.mean(axis=0)
     document: RunDocument = {
         "will": will,
         "seed": seed,
