@@ -128,7 +128,7 @@ class Checker:
     def meet(self) -> None:
         """Remember everybody who is, or has been, more than somebody who asks to come."""
         for ident, node in self.world.nodes.items():
-            if node.purpose is None or self._takes_part(node):
+            if node.purpose is None or node.epoch or self._takes_part(node):
                 self.bodies[ident] = node
 
     def _takes_part(self, node: Node) -> bool:
@@ -139,7 +139,8 @@ class Checker:
         return self.now.epoch in (node.epoch, prepared)
 
     def _is_alive(self, ident: int) -> bool:
-        return self.world.nodes.get(ident) is self.bodies.get(ident)
+        node = self.world.nodes.get(ident)
+        return node is not None and node is self.bodies.get(ident)
 
     def fault(self) -> None:
         """Something was done to the network: look at everything again."""
@@ -152,7 +153,8 @@ class Checker:
         if node.epoch == self.now.epoch:
             return node.inherited, node.z - node.g
         preparation = node._preparation
-        ready = node.state is State.READY and preparation is not None
+        alive = self._is_alive(node.ident)
+        ready = preparation is not None and (node.state is State.READY or not alive)
         if not ready or preparation.arrange.epoch != self.now.epoch:
             raise Violation(f"{node!r} has not prepared epoch {self.now.epoch}, which has begun")
         if node.epoch == 0 or preparation.arrange.restart:
@@ -160,7 +162,9 @@ class Checker:
         return preparation.inherited, node.z - node.g + preparation.surplus
 
     def _view(self, ident: int) -> tuple[int, ...]:
-        node = self.bodies[ident]
+        node = self.bodies.get(ident)
+        if node is None:  # it died before anybody met it
+            return self.known.get(ident, ())
         if not self._is_alive(ident) and not self._takes_part(node):
             return self.known.get(ident, ())
         inherited, _ = self._virtual(node)

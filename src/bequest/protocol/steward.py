@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from bequest.protocol.events import Effect, Event
 
 
+# More attempts than one steward will ever make: the next one's numbers begin after these.
+_NUMBERS = 1 << 20
+
+
 class Phase(StrEnum):
     """What the steward is waiting for."""
 
@@ -373,7 +377,8 @@ class Steward:
         return tuple(sorted(self.network.keys() - self._dead))
 
     def _number(self) -> int:
-        self._newest += 1
+        """Return a number that no attempt has had, not even one of which nobody alive has heard."""
+        self._newest = max(self._newest + 1, self._term * _NUMBERS)
         return self._newest
 
     def _on_halted(self, sender: int, message: m.Halted) -> list[Effect]:
@@ -694,7 +699,9 @@ class Steward:
         return [
             effect
             for node in nodes
-            for effect in self._exclude_life(node, self._lives.get(node, 0))
+            for effect in self._exclude_life(
+                node, max(self._lives.get(node, 0), self._buried.get(node, 0))
+            )
         ]
 
     def _exclude_life(self, node: int, life: int) -> list[Effect]:
