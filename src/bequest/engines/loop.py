@@ -279,10 +279,10 @@ class Execution:
     def outcome(self) -> Outcome:
         """Return what is to be reported."""
         film, plan = self.film, self.plan
-        # A process that asks to come back is not yet the member whose place it wants.
-        members = sorted(
-            n for n, node in self.world.nodes.items() if n in film.members and node.epoch
-        )
+        # A process that asks to come back is not yet the member whose place it wants. (A replay may
+        # be over before anything has begun.)
+        begun = {n for n, node in self.world.nodes.items() if n in film.members and node.epoch}
+        members = sorted(begun if film.members else self.world.nodes)
         if not members:
             self.ledger.end(film.members, film.measured)
         nodes = [self.world.nodes[node] for node in members]
