@@ -378,17 +378,5 @@ def heir_that_raises(patch):
 
 
 @mutant
-def orders_of_an_earlier_steward_obeyed(patch):
-    original = Node._receive
-
-    def receive(self, event):
-        if event.sender == m.STEWARD:
-            self._term = 0
-        return original(self, event)
-
-    patch.setattr(Node, "_receive", receive)
-
-
-@mutant
 def somebody_who_asks_again_is_not_arranged_anew(patch):
     patch.setattr(Steward, "_is_arriving", lambda self, node: False)
