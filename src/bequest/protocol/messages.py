@@ -335,6 +335,9 @@ class Request:
     life: int = 0
 
 
+# What only the steward may say; each of them names its term.
+Order: TypeAlias = Halt | Advance | Arrange | Begin | Dismiss | Inquiry
+
 Message: TypeAlias = (
     Exchange
     | Farewell

@@ -16,7 +16,7 @@ A pair that is not in the table is no transition: the message is dropped, with a
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from bequest.core.farewell import Farewell
 from bequest.protocol import messages as m
@@ -69,7 +69,7 @@ TABLE: Mapping[tuple[State, type], str] = {
 }
 
 # What only the steward may say.
-ORDERS: frozenset[type] = frozenset((m.Halt, m.Advance, m.Arrange, m.Begin, m.Dismiss, m.Inquiry))
+ORDERS: frozenset[type] = frozenset(get_args(m.Order))
 
 # What only the steward may be told; a node that receives it knows that the sender is broken.
 FOR_THE_STEWARD: tuple[type, ...] = (

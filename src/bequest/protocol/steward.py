@@ -97,6 +97,7 @@ class _Draft:
     silent: set[int] = field(default_factory=set)
     lineage: dict[int, tuple[int, ...]] = field(default_factory=dict)
     stiffness: dict[int, float] = field(default_factory=dict)
+    buddies: dict[int, tuple[int, ...]] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
 
 
@@ -158,8 +159,8 @@ class Steward:
         if not self._term:
             return effects
         return [
-            Send(e.to, replace(e.message, term=self._term))  # type: ignore[arg-type]
-            if isinstance(e, Send)
+            Send(e.to, replace(e.message, term=self._term))
+            if isinstance(e, Send) and isinstance(e.message, m.Order)
             else e
             for e in effects
         ]
@@ -521,7 +522,7 @@ class Steward:
         weights = mixing.metropolis(edges, nodes.size).tocsr()
         row = {int(node): k for k, node in enumerate(nodes)}
         count = self._charter.buddies
-        buddies = {
+        draft.buddies = buddies = {
             node: topology.choose_buddies(draft.network, node, count=count, host=self._host)
             for node in draft.network
         }
@@ -630,12 +631,7 @@ class Steward:
         self._leaving -= {*leavers, *self._excluded}
         self._dead -= set(self._excluded)
         self.network, self._lineage = draft.network, draft.lineage
-        self._buddies = {
-            node: topology.choose_buddies(
-                self.network, node, count=self._charter.buddies, host=self._host
-            )
-            for node in self.network
-        }
+        self._buddies = draft.buddies
         self.epoch, self.round, self._draft = draft.epoch, draft.round, None
         self._reports = {}
         if not self._expects(self.round) and not self._has_work(self.round):
