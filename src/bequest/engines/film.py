@@ -1,0 +1,111 @@
+"""What is measured of every round, from states that arrive node by node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bequest.engines.gauges import Gauges
+
+if TYPE_CHECKING:
+    from bequest.core.arrays import Tensor
+    from bequest.engines.base import Plan
+    from bequest.protocol.events import Began, Committed, Completed
+
+# Rounds are measured this many at a time.
+_CHUNK = 64
+
+
+class Film:
+    """What is measured of every round, from states that arrive node by node."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.gauges = Gauges(plan.rounds, plan.optima, plan.start)
+        self.is_bounded = True
+        self.new_rounds: list[int] = []
+        self._optimum = plan.optimum(0)
+        self._members: tuple[int, ...] = ()
+        self._row: dict[int, int] = {}
+        self._since = 0
+        self._measured = -1
+        self._chunks: dict[int, _Chunk] = {}
+        self._opening: dict[int, Began] = {}
+
+    @property
+    def measured(self) -> int:
+        """The last round that everybody has completed."""
+        return max(self._measured, 0)
+
+    @property
+    def members(self) -> set[int]:
+        """Who is in the present epoch."""
+        return set(self._members)
+
+    def take(self, process: int, state: Completed) -> None:
+        """Keep the state of one node after one round."""
+        row = self._row.get(process)
+        if row is None:
+            return  # it was taken for lost, and does not know yet
+        index = (state.round - self._since - 1) // _CHUNK
+        chunk = self._chunks.get(index)
+        if chunk is None:
+            first = self._since + 1 + index * _CHUNK
+            length = min(_CHUNK, self._plan.rounds + 1 - first)
+            shape = (length, len(self._members), self._plan.problem.dim)
+            X, Z, G = np.empty((3, *shape))
+            chunk = self._chunks[index] = _Chunk(first, X, Z, G, [len(self._members)] * length)
+        slot = state.round - chunk.first
+        chunk.X[slot, row], chunk.Z[slot, row], chunk.G[slot, row] = state.x, state.z, state.g
+        chunk.missing[slot] -= 1
+        if slot == len(chunk.missing) - 1 and not any(chunk.missing):
+            del self._chunks[index]
+            self._measure(chunk, len(chunk.missing))
+
+    def _measure(self, chunk: _Chunk, rounds: int) -> None:
+        if not rounds or not self.is_bounded:
+            return
+        taken = slice(rounds)
+        X, Z, G = chunk.X[taken], chunk.Z[taken], chunk.G[taken]
+        escaped = self.gauges.measure(chunk.first, X, Z, G, optimum=self._optimum)
+        self.is_bounded = escaped is None
+        self._measured = chunk.first + rounds - 1
+        self.new_rounds = [self._measured]
+
+    def cut(self, change: Committed) -> None:
+        """End an epoch: measure the rounds that everybody completed."""
+        for _, chunk in sorted(self._chunks.items()):
+            whole = [missing == 0 for missing in chunk.missing]
+            self._measure(chunk, whole.index(False) if False in whole else len(whole))
+        self._chunks, self._opening = {}, {}
+        self._members, self._since = change.members, change.round
+        self._row = {node: row for row, node in enumerate(change.members)}
+        if change.round in self._plan.counted and change.arrival is not None:
+            self._optimum = self._plan.optimum(change.round)
+
+    def begin(self, process: int, state: Began) -> None:
+        """Begin an epoch: once everybody has, that is the state after its round."""
+        self._opening[process] = state
+        if self._opening.keys() >= set(self._members) and self.is_bounded:
+            states = [self._opening[node] for node in self._members]
+            X, Z, G = (
+                np.array([getattr(one, name) for one in states])[None] for name in ("x", "z", "g")
+            )
+            # Rounds that a loss has cut short end with the restart, too.
+            for t in range(min(self._measured + 1, state.round), state.round + 1):
+                escaped = self.gauges.measure(t, X, Z, G, optimum=self._optimum)
+                self.is_bounded = self.is_bounded and escaped is None
+            self._measured = state.round
+
+
+@dataclass(eq=False)
+class _Chunk:
+    """Consecutive rounds of one epoch: a slot per round, a row per node."""
+
+    first: int
+    X: Tensor
+    Z: Tensor
+    G: Tensor
+    missing: list[int]
