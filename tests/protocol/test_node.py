@@ -912,7 +912,7 @@ def test_a_periodic_checkpoint_of_a_later_epoch_waits_for_it(state):
     if state is State.PREPARING:
         give(node, 0, Farewell(0, 4, ZERO, np.zeros(1), epoch=2))
     order(node, begin(2))
-    assert node._wards[2].own is newer
+    assert node._vault.wards[2].own is newer
     assert only(order(node, m.Halt(3, 2)), m.Halted).wards == ((2, 6, (2, 7)),)
 
 

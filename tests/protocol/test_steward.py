@@ -869,7 +869,7 @@ def test_a_request_of_the_dead_is_late_and_should_they_live_they_are_told():
     assert desk.lose(9, life=0) == []
     effects = desk.tell(9, m.Request("join", "", (), life=0))
     assert effects == [Send((9,), m.Dismiss(1, excluded=True, life=0))]
-    assert desk.steward._requests == {}
+    assert desk.steward._register.requests == {}
     assert sent(desk.tell(9, m.Request("join", "", (), life=1)), m.Halt)
 
 
@@ -886,7 +886,7 @@ def test_who_asks_again_in_a_later_life_is_arranged_for_anew():
     assert desk.arranged[2].neighbours == (0,)
     committed = only(desk.prepare(effects, lineage={1: ()}), Committed)
     assert committed.arrival == Arrival("return", 2, 1, 1, (0,))
-    assert (desk.steward._lives[2], desk.steward._hosts[2]) == (2, "there")
+    assert (desk.steward._register.lives[2], desk.steward._register.hosts[2]) == (2, "there")
 
 
 @pytest.mark.parametrize("halting", [True, False])
@@ -898,7 +898,7 @@ def test_who_asks_again_before_its_turn_only_replaces_its_request(halting):
         desk.stop(effects)
         assert desk.steward._draft.arrival.node == 9
     assert desk.tell(2, m.Request("return", "", (1,), life=2)) == []
-    assert desk.steward._requests[2].life == 2
+    assert desk.steward._register.requests[2].life == 2
 
 
 def test_orders_are_for_the_life_that_is_there_or_that_asks():
@@ -1026,14 +1026,14 @@ def test_a_verdict_keeps_one_appointment_however_often_it_is_heard():
     desk.change(effects, t=8)
     assert desk.lose(2) == []
     assert desk.tell(0, m.Accusation(1, 2, "nonsense")) == []
-    assert desk.steward._losses == {10: [], 20: [2]}
+    assert desk.steward._agenda.losses == {10: [], 20: [2]}
     desk.change(desk.tell(2, m.Request("return", "", (1,), life=1)), t=9)
     assert dropped(desk.lose(2)).startswith("late")
     desk.change(desk.report(10), t=10)
     assert desk.report(20) == []
     assert desk.steward.awaited == (2,)
     desk.change(desk.lose(2, life=1), t=20)  # another life, another appointment
-    assert desk.steward._losses == {10: [], 20: []}
+    assert desk.steward._agenda.losses == {10: [], 20: []}
     assert desk.report(20) == [Finished(20)]
 
 
@@ -1220,7 +1220,7 @@ def test_what_it_has_to_know_of_the_past_is_in_everybodys_begin():
     assert (steward.lost, steward.step, steward.epoch) == ({2}, desk.steward.step, 3)
     assert steward.step < 0.1
     assert steward._lineage == {0: (), 1: (), 9: ()}
-    assert steward._hosts[9] == "host of 9"
+    assert steward._register.hosts[9] == "host of 9"
 
 
 @pytest.mark.parametrize("phase", ["halting", "arranging", "ready"])
@@ -1560,7 +1560,7 @@ def test_a_verdict_on_an_earlier_life_than_the_one_that_answered_is_late():
     effects = other.hear({n: told[n] for n in (0, 1)})
     assert sent(effects, m.Halt) == {(0, 1, 2): m.Halt(4, 3)}
     assert other.steward._dead == set()
-    assert other.steward._lives[2] == 1
+    assert other.steward._register.lives[2] == 1
 
 
 @pytest.mark.parametrize("life", [0, 1])
@@ -1578,7 +1578,7 @@ def test_a_verdict_while_it_asks_takes_back_the_requests_of_lives_that_are_over(
     assert bool(sent(after, m.Halt)) == (life == 0)  # for the life that asks
     if life == 0:
         committed, after = other.change(after)
-        assert (committed.arrival.node, other.steward._lives[2]) == (2, 1)
+        assert (committed.arrival.node, other.steward._register.lives[2]) == (2, 1)
 
 
 def test_who_asks_while_it_asks_and_is_condemned_is_told():
@@ -1616,7 +1616,7 @@ def test_who_asks_in_a_later_life_than_it_answered_in_has_died_since(answered, b
     assert sent(after, m.Dismiss) == {(2,): m.Dismiss(3, excluded=True, life=0)}
     committed, after = other.change(after)
     assert (committed.arrival.purpose, committed.arrival.node) == ("return", 2)
-    assert other.steward._lives[2] == 1
+    assert other.steward._register.lives[2] == 1
     assert after == []
 
 
@@ -1632,7 +1632,7 @@ def test_an_answer_that_nobody_waits_for_counts_as_a_request(asking):
         other.change(other.hear(all_begun(desk)))
         effects = other.tell(9, late)
     assert sent(effects, m.Halt)
-    assert other.steward._requests == {9: m.Request("join", "host of 9", (0, 2), 3)}
+    assert other.steward._register.requests == {9: m.Request("join", "host of 9", (0, 2), 3)}
     again = other.tell(9, late)
     assert dropped(again).startswith("a duplicate")
     committed, _ = other.change(effects)
@@ -1647,7 +1647,7 @@ def test_an_answer_of_the_dead_is_no_request_and_should_they_live_they_are_told(
     for life in (2, 3):
         late = situation(desk, 9, begun=None, purpose=purpose, life=life)
         assert desk.tell(9, late) == [Send((9,), m.Dismiss(1, excluded=True, life=life))]
-    assert desk.steward._requests == {}
+    assert desk.steward._register.requests == {}
 
 
 def test_an_answer_of_a_member_that_nobody_waits_for_is_dropped():
@@ -1669,7 +1669,7 @@ def test_a_request_of_a_later_life_outlives_the_answer_of_the_earlier_one():
     assert other.lose(9) == []  # of life 0: it concerns nobody any more
     committed, _ = other.change(effects)
     assert committed.arrival == Arrival("join", 9, None, 0, (0,))
-    assert other.steward._lives[9] == 1
+    assert other.steward._register.lives[9] == 1
 
 
 def test_a_late_verdict_about_an_earlier_life_spares_nobody_the_answer():
@@ -1680,7 +1680,7 @@ def test_a_late_verdict_about_an_earlier_life_spares_nobody_the_answer():
     assert other.lose(2) == []  # of life 0, while life 1 is asked
     effects = other.hear(told)
     assert sent(effects, m.Halt) == {(0, 1, 2): m.Halt(2, 1)}
-    assert other.steward._lives[2] == 1
+    assert other.steward._register.lives[2] == 1
 
 
 def test_a_member_that_answers_when_it_has_been_given_up_is_told():

@@ -351,12 +351,13 @@ class Simulation:
         tau = self.day.plan.checkpoint_every
         for ident, node in self.world.nodes.items():
             for keeper in node._present.buddies:
-                kept = self.world.nodes[keeper]._wards.get(ident)
+                kept = self.world.nodes[keeper]._vault.wards.get(ident)
                 # an attempt that was abandoned may have made a checkpoint that nobody got
-                if kept is None or kept.round > node._own_round:
-                    raise Violation(f"{keeper} keeps {kept} of {node!r}, not {node._own_round}")
-                same = kept.round == node._own_round
-                if same and np.abs(kept.own.p - node._own.p).max() > 0:
+                made = node._testament
+                if kept is None or kept.round > made.own_round:
+                    raise Violation(f"{keeper} keeps {kept} of {node!r}, not {made.own_round}")
+                same = kept.round == made.own_round
+                if same and np.abs(kept.own.p - made.own.p).max() > 0:
                     raise Violation(f"{keeper} keeps another legacy of {node!r}")
                 if kept.round // tau < self.checker.completed.get(ident, 0) // tau:
                     raise Violation(f"the checkpoint of {node!r} is of round {kept.round}")

@@ -106,7 +106,7 @@ class Checker:
             alive = [
                 keeper
                 for keeper in change.members
-                if self._is_alive(keeper) and adoption.node in self.bodies[keeper]._wards
+                if self._is_alive(keeper) and adoption.node in self.bodies[keeper]._vault.wards
             ]
             if adoption.adopter is None and alive:
                 raise Violation(f"node {adoption.node} was given up, though {alive} keep it")

@@ -12,10 +12,13 @@ import numpy as np
 from bequest.core import topology
 from bequest.core.legacy import Legacy
 from bequest.protocol import messages as m
+from bequest.protocol.drafting import Draft
 from bequest.protocol.events import Send
 from bequest.protocol.node import Node
+from bequest.protocol.preparation import Preparation
 from bequest.protocol.states import State
 from bequest.protocol.steward import Steward
+from bequest.protocol.testament import Testament
 
 MUTANTS = {}
 
@@ -38,21 +41,21 @@ def _after(patch, owner, name, change):
 
 @mutant
 def farewell_applied_twice(patch):
-    def twice(self, effects, preparation):
-        for farewell in preparation.farewells.values():
-            preparation.inherited = preparation.inherited + farewell.legacy
+    def twice(self, effects, wards, x):
+        for farewell in self.farewells.values():
+            self.inherited = self.inherited + farewell.legacy
         return effects
 
-    _after(patch, Node, "_take_over", twice)
+    _after(patch, Preparation, "take_over", twice)
 
 
 @mutant
 def surplus_dropped(patch):
-    def drop(self, effects, preparation):
-        preparation.surplus = np.zeros_like(preparation.surplus)
+    def drop(self, effects, wards, x):
+        self.surplus = np.zeros_like(self.surplus)
         return effects
 
-    _after(patch, Node, "_take_over", drop)
+    _after(patch, Preparation, "take_over", drop)
 
 
 @mutant
@@ -118,16 +121,13 @@ def late_round_accepted(patch):
 def abandoned_attempt_not_forgotten(patch):
     """What was prepared for an attempt that failed is kept, and begun with the next one."""
 
-    original = Node._take_over
-
-    def take_over(self, preparation):
-        effects = original(self, preparation)
-        if preparation.inherits:
-            self.inherited = preparation.inherited
+    def keep(self, effects):
+        if self._preparation.sent and self._preparation.inherits:
+            self.inherited = self._preparation.inherited
             self._carries = not self.inherited.is_zero
         return effects
 
-    patch.setattr(Node, "_take_over", take_over)
+    _after(patch, Node, "_prepare", keep)
 
 
 @mutant
@@ -135,9 +135,9 @@ def staged_checkpoints_survive_a_halt(patch):
     original = Node._on_halt
 
     def on_halt(self, sender, message):
-        staged = dict(self._staged)
+        staged = dict(self._vault.staged)
         effects = original(self, sender, message)
-        self._wards.update(staged)
+        self._vault.wards.update(staged)
         return effects
 
     patch.setattr(Node, "_on_halt", on_halt)
@@ -156,13 +156,10 @@ def leaver_dismissed_too_early(patch):
 
 @mutant
 def trackers_not_restarted(patch):
-    original = Steward._draft_losses
+    def go_on(self, result, dead, reports, buddies):
+        self.restart = False
 
-    def draft_losses(self, draft):
-        original(self, draft)
-        draft.restart = False
-
-    patch.setattr(Steward, "_draft_losses", draft_losses)
+    _after(patch, Draft, "lose", go_on)
 
 
 @mutant
@@ -171,7 +168,7 @@ def adopted_by_every_holder(patch):
 
     def on_arrange(self, sender, message):
         if message.restart:
-            dead = tuple(n for n in self._wards if n not in message.wards)
+            dead = tuple(n for n in self._vault.wards if n not in message.wards)
             message = replace(message, adopted=tuple(sorted({*message.adopted, *dead})))
         return original(self, sender, message)
 
@@ -193,13 +190,10 @@ def inherited_not_in_the_checkpoint(patch):
 
 @mutant
 def returned_without_withdrawal(patch):
-    original = Steward._draft_arrival
+    def unclaimed(self, result, node, request, lost):
+        self.arrival = replace(self.arrival, holder=None)
 
-    def draft_arrival(self, draft, node):
-        original(self, draft, node)
-        draft.arrival = replace(draft.arrival, holder=None)
-
-    patch.setattr(Steward, "_draft_arrival", draft_arrival)
+    _after(patch, Draft, "admit", unclaimed)
 
 
 @mutant
@@ -284,9 +278,10 @@ def last_checkpoint_wins_whatever_its_age(patch):
     original = Node._on_checkpoint
 
     def on_checkpoint(self, sender, message):
-        if message.inherited is None and sender in self._wards:
-            held = self._wards[sender]
-            self._wards[sender] = replace(held, own=message.own, inherited=Legacy.zero(self.x.size))
+        wards = self._vault.wards
+        if message.inherited is None and sender in wards:
+            nothing = Legacy.zero(self.x.size)
+            wards[sender] = replace(wards[sender], own=message.own, inherited=nothing)
             return []
         return original(self, sender, message)
 
@@ -345,15 +340,15 @@ def periodic_checkpoints_ignored(patch):
 
 @mutant
 def checkpoint_frozen_at_the_first(patch):
-    patch.setattr(Node, "_is_checkpoint_due", lambda self: False)
+    patch.setattr(Testament, "is_due", lambda self, after: False)
 
 
 @mutant
 def skipped_checkpoints_not_made_up_for(patch):
     patch.setattr(
-        Node,
-        "_is_checkpoint_due",
-        lambda self: self._tau is not None and self.round % self._tau == 0,
+        Testament,
+        "is_due",
+        lambda self, after: self.every is not None and after % self.every == 0,
     )
 
 
@@ -369,12 +364,12 @@ def lowered_step_ignored(patch):
 
 @mutant
 def heir_that_raises(patch):
-    def fail(self, effects, preparation):
-        if preparation.farewells:
+    def fail(self, effects, wards, x):
+        if self.farewells:
             raise KeyError("no such legacy")
         return effects
 
-    _after(patch, Node, "_take_over", fail)
+    _after(patch, Preparation, "take_over", fail)
 
 
 @mutant

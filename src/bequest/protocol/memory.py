@@ -29,11 +29,22 @@ class Memory:
         self._age = 0
         self._ages: list[int] = []
         self._pairs: list[tuple[Vector, Vector]] = []
+        # The state with which the next page begins, once there is a round to write on it.
+        self._new_page: tuple[Vector, Vector, float] | None = None
 
     def note(self, x: Vector, z: Vector) -> None:
         """Remember the state after one more round."""
+        if self._new_page is not None:
+            self.turn_page(*self._new_page)
+            self._new_page = None
         self._age += 1
         self._keep(x, z)
+
+    def begin(self, x: Vector, z: Vector, step: float) -> None:
+        """Turn the page before the next round is noted; the last one was about that step."""
+        # Of the epoch that the page is about: there may have been others without a round.
+        step = step if self._new_page is None else self._new_page[2]
+        self._new_page = (x, z, step)
 
     def turn_page(self, x: Vector, z: Vector, step: float) -> None:
         """Begin the next epoch with this state; what the last one taught is carried over."""

@@ -8,68 +8,34 @@ network, on a cluster, or in a test that feeds it one message at a time.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bequest.core.arrays import frozen
-from bequest.core.farewell import Farewell
 from bequest.core.legacy import Legacy
-from bequest.errors import InvalidEvent
-from bequest.model.wills import Estate
 from bequest.protocol import messages as m
-from bequest.protocol.events import (
-    Adopted,
-    Began,
-    Checkpointed,
-    Completed,
-    Decided,
-    Dropped,
-    Failed,
-    Leave,
-    Received,
-    Send,
-    Withdrawn,
-)
-from bequest.protocol.memory import Memory
-from bequest.protocol.states import FOR_THE_STEWARD, ORDERS, TABLE, State
+from bequest.protocol.events import Began, Completed, Failed, Leave, Received, Send
+from bequest.protocol.inbox import Inbox, is_sound
+from bequest.protocol.listening import Listener
+from bequest.protocol.preparation import Preparation
+from bequest.protocol.states import State
+from bequest.protocol.testament import Testament
+from bequest.protocol.vault import Vault
 
 if TYPE_CHECKING:
-    from bequest.core.arrays import Matrix, Vector
+    from bequest.core.arrays import Vector
     from bequest.model.objectives.base import Objective
-    from bequest.model.wills import Bequest, Setting, Will
-    from bequest.protocol.events import Effect, Event
+    from bequest.model.wills import Setting, Will
+    from bequest.protocol.events import Checkpointed, Effect, Event
+    from bequest.protocol.preparation import Part
 
 # A neighbour can be this many rounds ahead, and no more: it needs our message to go on.
 _AHEAD = 2
 
 
-@dataclass(eq=False)
-class _Inbox:
-    """The messages of one round: a row per neighbour, and the node's own, in ascending order."""
-
-    rows: Matrix
-    arrived: list[bool]
-    missing: int
-
-
-@dataclass(eq=False)
-class _Preparation:
-    """The epoch that is being prepared; nothing in it counts before the epoch begins."""
-
-    arrange: m.Arrange
-    inherited: Legacy
-    surplus: Vector
-    farewells: dict[int, Farewell] = field(default_factory=dict)
-    withdrawal: Legacy | None = None
-    x: Vector | None = None
-    sent: bool = False
-    inherits: bool = False
-    unkept: set[int] = field(default_factory=set)
-
-
-class Node:
+class Node(Listener):
     """One participant.
 
     Args:
@@ -108,45 +74,30 @@ class Node:
         receipt: Legacy | None = None,
         life: int = 0,
     ) -> None:
+        super().__init__()
         self.ident, self.objective, self.will, self.host = ident, objective, will, host
         # What everybody knows; in studies with an oracle the engine tells when that changes.
-        self.setting, self._start, self._tau = setting, frozen(start), checkpoint_every
+        self.setting = setting
         self.purpose, self._known, self.life = purpose, known, life
         # Of somebody who was lost it may become known only now that it is back.
         self.receipt = receipt
-        self.state = State.OUTSIDE
-        self.epoch = self.round = 0
-        self.x: Vector = self._start
+        self.round = 0
+        self.x: Vector = frozen(start)
         self.inherited, self._carries = Legacy.zero(self.x.size), False
         self.g: Vector = np.zeros_like(self.x)
         self.z: Vector = self.g
         # The tracker after the last round, whatever hand-offs have done to it since.
         self._tracked: Vector = self.z
-        self._own, self._own_round = self.inherited, 0
-        self._descended: tuple[int, Vector] | None = None
         self._leave_after: int | None = None
-        self._attempt = 0
-        self._term = 0
         self._limit = 0
         self._present: m.Arrange | None = None
         self._begun: m.Begin | None = None
-        self._preparation: _Preparation | None = None
-        self._wards: dict[int, m.Checkpoint] = {}
-        self._staged: dict[int, m.Checkpoint] = {}
-        self._early: list[Received] = []
+        self._preparation: Preparation | None = None
+        self._vault = Vault()
         self._row_of: dict[int, int] = {}
         self._step = setting.step
-        self._memory: Memory | None = None
-        if will is not None and will.needs_history:
-            self._memory = Memory(objective, by_gradients=will.by_gradients)
-        # The state with which the next page of that memory begins, once a round is completed.
-        self._new_page: tuple[Vector, Vector, float] | None = None
-        self._actions = {
-            state: {
-                kind: getattr(self, name) for (there, kind), name in TABLE.items() if there is state
-            }
-            for state in State
-        }
+        self._testament = Testament(ident, objective, self.x, will, checkpoint_every)
+        self._memory = self._testament.memory
 
     # --- events -------------------------------------------------------------------------------
 
@@ -165,23 +116,6 @@ class Node:
             self.state = State.GONE
             return [Failed(f"{type(error).__name__}: {error}")]
 
-    def _receive(self, event: Received) -> list[Effect]:
-        sender, message = event
-        if sender == m.STEWARD:
-            term = getattr(message, "term", self._term)
-            if term < self._term:
-                return self._drop(event, "of an earlier steward")
-            self._term = term
-        elif type(message) in ORDERS:
-            return self._blame(event, "only the steward may say that")
-        act = self._actions[self.state].get(type(message))
-        if act is not None:
-            effects: list[Effect] = act(sender, message)
-            return effects
-        if isinstance(message, FOR_THE_STEWARD):
-            return self._blame(event, "this is the steward's business")
-        return self._drop(event, f"not expected when {self.state}")
-
     def _on_leave(self, event: Event) -> list[Effect]:
         assert isinstance(event, Leave)  # noqa: S101 - verdicts go to the steward
         self._leave_after = event.after
@@ -195,9 +129,9 @@ class Node:
     def _refuse(self) -> list[Effect]:
         """Ask for another arrangement if this one makes an heir of a node that is leaving."""
         assert self._preparation is not None  # noqa: S101 - asked while preparing
-        arrange = self._preparation.arrange
-        inherits = bool(arrange.farewells) and arrange.heir is None and not arrange.stays
-        return self._tell(m.Refused(arrange.epoch)) if inherits and self.wants_to_leave else []
+        if not self._preparation.makes_an_heir or not self.wants_to_leave:
+            return []
+        return self._tell(m.Refused(self._preparation.arrange.epoch))
 
     @property
     def wants_to_leave(self) -> bool:
@@ -248,18 +182,16 @@ class Node:
                     raise FloatingPointError(f"the gradient is not finite at |x| = {size:.3g}")
             z = mixed[dim:] + g
             z -= self.g
-            if self._new_page is not None:
-                self._turn_page()
-            self.x, self.z, self.g, self._tracked = x, z, g, z
-            self.round += 1
             if self._memory is not None:
                 self._memory.note(x, z)
+            self.x, self.z, self.g, self._tracked = x, z, g, z
+            self.round += 1
             inbox.arrived = [False] * len(inbox.arrived)
             inbox.missing = len(self._talks_to)
             effects.append(Completed(self.round, x, z, g))
-            if self._buddies and self._is_checkpoint_due():
+            if self._buddies and self._testament.is_due(self.round):
                 effects.append(self._renew_checkpoint(self._members))
-                checkpoint = m.Checkpoint(self.epoch, self.round, self._own, None)
+                checkpoint = m.Checkpoint(self.epoch, self.round, self._testament.own, None)
                 effects.append(Send(self._buddies, checkpoint))
             if self.round == self._limit:
                 effects += self._stop()
@@ -270,13 +202,9 @@ class Node:
             inbox = self._inboxes[(self.round + 1) & 1]
         return effects
 
-    def _is_checkpoint_due(self) -> bool:
-        """Whether a multiple of the interval has been reached, or skipped, since the last one."""
-        return self._tau is not None and self.round // self._tau > self._own_round // self._tau
-
-    def _accuse(self, inbox: _Inbox) -> list[Effect]:
+    def _accuse(self, inbox: Inbox) -> list[Effect]:
         """Blame whoever sent what is not a number."""
-        finite = [bool(np.isfinite(row).all()) for row in inbox.rows]
+        finite = inbox.finite
         guilty = [node for node, row in self._row_of.items() if not finite[row]]
         why = f"what it sent for round {self.round + 1} is not finite"
         return [
@@ -299,23 +227,13 @@ class Node:
         inbox.rows[self._own_row] = payload
         return Send(self._talks_to, m.Exchange(self.epoch, self.round + 1, payload))
 
-    def _turn_page(self) -> None:
-        assert self._memory is not None  # noqa: S101 - without a memory there are no pages
-        assert self._new_page is not None  # noqa: S101 - its callers have one
-        self._memory.turn_page(*self._new_page)
-        self._new_page = None
-
     def _stop(self) -> list[Effect]:
         self.state = State.HALTED
         return self._tell(self._report())
 
     def _report(self) -> m.Halted:
-        wards = tuple(
-            (node, kept.round, _remembered(kept)) for node, kept in sorted(self._wards.items())
-        )
-        return m.Halted(
-            self._attempt, self.round, tuple(self.inherited.lineage), wards, self.wants_to_leave
-        )
+        lineage, kept = tuple(self.inherited.lineage), self._vault.contents
+        return m.Halted(self._attempt, self.round, lineage, kept, self.wants_to_leave)
 
     # --- the steward's orders -----------------------------------------------------------------
 
@@ -325,7 +243,7 @@ class Node:
         if message.epoch <= self._attempt or message.current < self.epoch:
             return self._untimely(sender, message, early=False)
         self._attempt = message.epoch
-        self._preparation, self._staged = None, {}
+        self._preparation, self._vault.staged = None, {}
         return self._stop() + self._catch_up()
 
     def _on_advance(self, sender: int, message: m.Advance) -> list[Effect]:
@@ -347,22 +265,12 @@ class Node:
         if self._preparation is not None and self._preparation.arrange.epoch == message.epoch:
             return self._drop(Received(sender, message), "a duplicate")
         if outside and message.epoch > self._attempt:
-            self._attempt, self._staged = message.epoch, {}
-        self._preparation = _Preparation(message, self.inherited, np.zeros_like(self.x))
-        self.state = State.PREPARING
-        effects = self._refuse()
-        if effects:
-            return effects
-        if message.newcomer is not None:
-            effects.append(Send((message.newcomer,), m.Welcome(message.epoch, self.x)))
-        if message.claim is not None:
-            if self.receipt is None:
-                raise InvalidEvent(
-                    f"Node {message.claim} remembers node {self.ident}, which has no receipt.",
-                    remedy="Keep what was handed over; only whoever has it can take it back.",
-                )
-            withdrawal = m.Withdrawal(message.epoch, self.receipt)
-            effects.append(Send((message.claim,), withdrawal))
+            self._attempt, self._vault.staged = message.epoch, {}
+        preparation = Preparation(message, self.inherited, np.zeros_like(self.x))
+        self._preparation, self.state = preparation, State.PREPARING
+        if refused := self._refuse():
+            return refused
+        effects = preparation.give(self.ident, self.x, self.receipt)
         return effects + self._prepare() + self._catch_up()
 
     def _on_begin(self, sender: int, message: m.Begin) -> list[Effect]:
@@ -386,18 +294,13 @@ class Node:
         self.epoch, self.round = arrange.epoch, arrange.round
         self._present, self._begun, self._preparation = arrange, message, None
         self.setting = replace(self.setting, step=message.step)
-        kept = {**self._wards, **self._staged}
-        self._wards = {node: kept[node] for node in arrange.wards if node in kept}
-        self._staged = {}
+        self._vault.begin(arrange.wards)
         self._settle(arrange)
         if self._memory is not None:
             if arrange.target_moves:
                 self._memory.forget()
-            # Of the epoch that the page is about: there may have been others without a round.
-            step = old_step if self._new_page is None else self._new_page[2]
-            self._new_page = (self.x, self.z, step)
-            if fresh:
-                self._turn_page()
+            note = self._memory.turn_page if fresh else self._memory.begin
+            note(self.x, self.z, old_step)
         self._limit = message.until
         self.state = State.RUNNING
         effects: list[Effect] = [Began(self.epoch, self.round, self.x, self.z, self.g)]
@@ -422,10 +325,8 @@ class Node:
         weight[self.ident] = 1.0 - math.fsum(arrange.weights)
         self._weights = np.array([[weight[node]] for node in order])
         self._members, self._buddies = arrange.members, arrange.buddies
-        shape = (len(order), 2 * self.x.size)
-        self._inboxes = tuple(
-            _Inbox(np.empty(shape), [False] * len(order), len(self._talks_to)) for _ in range(2)
-        )
+        columns, missing = 2 * self.x.size, len(self._talks_to)
+        self._inboxes = tuple(Inbox.of(len(order), columns, missing) for _ in range(2))
 
     def _on_dismiss(self, sender: int, message: m.Dismiss) -> list[Effect]:
         if message.life != self.life:
@@ -459,39 +360,16 @@ class Node:
 
     # --- preparing an epoch -------------------------------------------------------------------
 
-    def _on_farewell(self, sender: int, message: Farewell) -> list[Effect]:
+    def _on_part(self, sender: int, message: Part) -> list[Effect]:
+        """Take in a part of what the next epoch needs of others."""
         preparation = self._awaiting(message.epoch)
         if preparation is None:
             return self._untimely(sender, message, self._is_early(message.epoch))
-        if sender not in preparation.arrange.farewells or sender in preparation.farewells:
+        if not preparation.expects(sender, message):
             return self._drop(Received(sender, message), "not expected, or a duplicate")
-        dim = self.x.size
-        sound = _is_sound(message.legacy, dim) and _is_finite(message.surplus, dim)
-        if sender != message.sender or not sound:
-            return self._blame(Received(sender, message), "a farewell that cannot be right")
-        preparation.farewells[sender] = message
-        return self._prepare()
-
-    def _on_withdrawal(self, sender: int, message: m.Withdrawal) -> list[Effect]:
-        preparation = self._awaiting(message.epoch)
-        if preparation is None:
-            return self._untimely(sender, message, self._is_early(message.epoch))
-        if sender != preparation.arrange.claimant or preparation.withdrawal is not None:
-            return self._drop(Received(sender, message), "not expected, or a duplicate")
-        if not _is_sound(message.legacy, self.x.size):
-            return self._blame(Received(sender, message), "a withdrawal that cannot be right")
-        preparation.withdrawal = message.legacy
-        return self._prepare()
-
-    def _on_welcome(self, sender: int, message: m.Welcome) -> list[Effect]:
-        preparation = self._awaiting(message.epoch)
-        if preparation is None:
-            return self._untimely(sender, message, self._is_early(message.epoch))
-        if sender != preparation.arrange.sponsor or preparation.x is not None:
-            return self._drop(Received(sender, message), "not expected, or a duplicate")
-        if not _is_finite(message.x, self.x.size):
-            return self._blame(Received(sender, message), "a welcome that cannot be right")
-        preparation.x = message.x
+        if not preparation.take(sender, message):
+            kind = type(message).__name__.lower()
+            return self._blame(Received(sender, message), f"a {kind} that cannot be right")
         return self._prepare()
 
     def _on_kept(self, sender: int, message: m.Kept) -> list[Effect]:
@@ -501,7 +379,7 @@ class Node:
         preparation.unkept.discard(sender)
         return self._finish_preparing(preparation)
 
-    def _awaiting(self, epoch: int) -> _Preparation | None:
+    def _awaiting(self, epoch: int) -> Preparation | None:
         """Return what is being prepared, if it is the preparation of that epoch."""
         preparation = self._preparation if self.state is State.PREPARING else None
         return preparation if preparation and preparation.arrange.epoch == epoch else None
@@ -515,91 +393,33 @@ class Node:
         """Go on once everything has arrived that the next epoch needs of others."""
         preparation = self._preparation
         assert preparation is not None  # noqa: S101 - asked while preparing
-        arrange = preparation.arrange
-        complete = (
-            len(preparation.farewells) == len(arrange.farewells)
-            and (arrange.claimant is None or preparation.withdrawal is not None)
-            and (arrange.sponsor is None or preparation.x is not None)
-        )
-        if not complete or preparation.sent:
+        if preparation.sent or not preparation.is_complete:
             return []
         preparation.sent = True
-        effects = self._take_over(preparation)
-        if arrange.heir is not None:
+        effects = preparation.take_over(self._vault.wards, self.x)
+        if preparation.arrange.heir is not None:
             return effects + self._bequeath(preparation)
-        if arrange.neighbours is None:
+        if preparation.arrange.neighbours is None:
             return effects + self._finish_preparing(preparation)
         return effects + self._write_through(preparation)
 
-    def _take_over(self, preparation: _Preparation) -> list[Effect]:
-        """Compute what will be inherited, senders in ascending order."""
-        arrange, inherited = preparation.arrange, self.inherited
-        effects: list[Effect] = []
-        for lost in arrange.adopted:
-            kept = self._wards[lost]
-            assert kept.inherited is not None  # noqa: S101 - a ward's checkpoint is always whole
-            whole = kept.own + kept.inherited
-            inherited = inherited + whole
-            preparation.inherits |= not whole.is_zero
-            effects.append(Adopted(arrange.epoch, lost, kept.round, kept.own, kept.inherited))
-        for _, farewell in sorted(preparation.farewells.items()):
-            inherited = inherited + farewell.legacy
-            preparation.inherits |= not farewell.legacy.is_zero
-            preparation.surplus = preparation.surplus + farewell.surplus
-        if preparation.withdrawal is not None:
-            claimed = preparation.withdrawal
-            exact = inherited.blended.isdisjoint(claimed.lineage)
-            inherited = inherited.without(claimed, at=self.x)
-            assert arrange.claimant is not None  # noqa: S101 - it sent the withdrawal
-            effects.append(Withdrawn(arrange.epoch, arrange.claimant, exact))
-        preparation.inherited = inherited
-        return effects
-
-    def _bequeath(self, preparation: _Preparation) -> list[Effect]:
+    def _bequeath(self, preparation: Preparation) -> list[Effect]:
         """Let the will decide, and say farewell."""
-        arrange, inherited = preparation.arrange, preparation.inherited
-        assert arrange.heir is not None  # noqa: S101 - a leaver has an heir
         assert self.will is not None  # noqa: S101 - without one nobody may leave
-        bequest = self._decide(arrange.remaining)
-        forgets = {self.ident} if bequest.legacy is None else set()
-        # The classic way takes along whatever was inherited.
-        restart = bequest.handoff == "restart"
-        if restart:
-            forgets |= set(inherited.lineage)
-            inherited = Legacy.zero(inherited.dim)
-        whole = bequest.compose(inherited, self.x)
-        farewell, blur = None, None
-        effects: list[Effect] = []
-        if not restart:
-            surplus = self.z - self.g + preparation.surplus
-            farewell = Farewell(self.ident, self.round, whole, surplus, arrange.epoch)
-            lossless = inherited if bequest.legacy is None else bequest.legacy + inherited
-            blur = None if whole.rank == lossless.rank else whole - lossless
-            effects.append(Send((arrange.heir,), farewell))
-        effects.append(
-            Decided(
-                arrange.epoch,
-                self.round,
-                frozen(self.x),
-                self.will.title,
-                bequest,
-                tuple(inherited.lineage),
-                tuple(sorted(forgets)),
-                farewell,
-                blur,
-            )
+        remaining, title = preparation.arrange.remaining, self.will.title
+        bequest = self._testament.decide(
+            self.round, self.x, self._tracked, remaining=remaining, setting=self.setting
         )
         self.state = State.READY
-        ready = m.Ready(arrange.epoch, 0.0, (), tuple(sorted(forgets)), restart)
-        return effects + self._tell(ready)
+        return preparation.bequeath(
+            self.ident, bequest, title=title, after=self.round, x=self.x, z=self.z, g=self.g
+        )
 
-    def _write_through(self, preparation: _Preparation) -> list[Effect]:
+    def _write_through(self, preparation: Preparation) -> list[Effect]:
         """Send a checkpoint to every buddy that does not have what will be inherited."""
         arrange = preparation.arrange
         newcomer = self._present is None
-        changed = newcomer or preparation.inherits or arrange.claimant is not None
-        before = () if self._present is None else self._present.buddies
-        needy = arrange.buddies if changed else tuple(b for b in arrange.buddies if b not in before)
+        needy = preparation.needy(self._present)
         if newcomer and preparation.x is not None:
             self.x = preparation.x
         if newcomer:
@@ -608,117 +428,46 @@ class Node:
             if self._memory is not None:
                 self._memory.turn_page(self.x, self.z, self._step)
         effects: list[Effect] = []
-        if self._tau is not None and (newcomer or preparation.inherits):
+        if self._testament.every is not None and (newcomer or preparation.inherits):
             effects.append(self._renew_checkpoint(arrange.members))
         if not needy:
             return effects + self._finish_preparing(preparation)
         preparation.unkept = set(needy)
-        checkpoint = m.Checkpoint(arrange.epoch, self._own_round, self._own, preparation.inherited)
+        own = self._testament
+        checkpoint = m.Checkpoint(arrange.epoch, own.own_round, own.own, preparation.inherited)
         return [*effects, Send(needy, checkpoint)]
 
-    def _finish_preparing(self, preparation: _Preparation) -> list[Effect]:
+    def _finish_preparing(self, preparation: Preparation) -> list[Effect]:
         if preparation.unkept:
             return []
         self.state = State.READY
-        inherited = preparation.inherited
-        stiffness = self.objective.curvature.b + inherited.curvature[1]
-        ready = m.Ready(preparation.arrange.epoch, stiffness, tuple(inherited.lineage))
-        return self._tell(ready)
-
-    def _decide(self, remaining: int) -> Bequest:
-        """Ask the will what would be left behind now."""
-        assert self.will is not None  # noqa: S101 - asked of those who have one
-        memory = self._memory
-        estate = Estate(
-            node=self.ident,
-            round=self.round,
-            remaining=remaining,
-            objective=self.objective,
-            x=frozen(self.x),
-            z=frozen(self._tracked),
-            start=self._start,
-            setting=self.setting,
-            recent=None if memory is None else memory.chapter,
-            carried=None if memory is None else memory.carried,
-            by_gradients=self.will.by_gradients,
-            descended=self._descended,
-        )
-        bequest = self.will.decide(estate)
-        if "local_track" in vars(estate):  # the next decision goes on from here
-            self._descended = self.round, estate.local_track
-        return bequest
+        return self._tell(preparation.ready(self.objective.curvature.b))
 
     def _renew_checkpoint(self, members: int) -> Checkpointed:
-        # Who is alone has nobody to decide for; there may be others by the time it is needed.
-        bequest = None if self.will is None else self._decide(max(members - 1, 1))
-        legacy = None if bequest is None else bequest.legacy
-        self._own = Legacy.zero(self.x.size) if legacy is None else legacy
-        self._own_round = self.round
-        return Checkpointed(self.round, bequest)
+        return self._testament.renew(
+            self.round, self.x, self._tracked, members=members, setting=self.setting
+        )
 
     # --- being a buddy ------------------------------------------------------------------------
 
     def _on_checkpoint(self, sender: int, message: m.Checkpoint) -> list[Effect]:
-        sound = _is_sound(message.own, self.x.size) and (
-            message.inherited is None or _is_sound(message.inherited, self.x.size)
+        sound = is_sound(message.own, self.x.size) and (
+            message.inherited is None or is_sound(message.inherited, self.x.size)
         )
         if not sound:
             return self._blame(Received(sender, message), "a checkpoint that cannot be right")
         if message.inherited is None:
             if message.epoch > self.epoch:
                 return self._untimely(sender, message, early=True)
-            kept = self._wards.get(sender)
-            if kept is None or message.round <= kept.round:
+            if not self._vault.renew(sender, message):
                 return self._drop(Received(sender, message), "not a ward, or late")
-            self._wards[sender] = replace(kept, round=message.round, own=message.own)
             return []
         if message.epoch != self._attempt or message.epoch == self.epoch:
             return self._untimely(sender, message, message.epoch > self._attempt)
-        if sender in self._staged:
+        if sender in self._vault.staged:
             return self._drop(Received(sender, message), "a duplicate")
-        self._staged[sender] = message
+        self._vault.staged[sender] = message
         return [Send((sender,), m.Kept(message.epoch))]
-
-    # --- what to do with what cannot be used --------------------------------------------------
-
-    def _untimely(self, sender: int, message: m.Message, early: bool) -> list[Effect]:  # noqa: FBT001
-        """Keep what is early until its time has come; drop what is late."""
-        if early:
-            self._early.append(Received(sender, message))
-            return []
-        return self._drop(Received(sender, message), "late: of an epoch or attempt that is over")
-
-    def _catch_up(self) -> list[Effect]:
-        """Look again at what came too early."""
-        early, self._early = self._early, []
-        return [effect for event in early for effect in self._receive(event)]
-
-    def _drop(self, event: Received, why: str) -> list[Effect]:
-        return [Dropped(event.sender, type(event.message).__name__, why)]
-
-    def _blame(self, event: Received, why: str) -> list[Effect]:
-        what = f"{type(event.message).__name__}: {why}"
-        # Who has not begun anything speaks of the epoch that it is to come in with.
-        accusation = m.Accusation(self.epoch or self._attempt, event.sender, what)
-        return [*self._drop(event, why), *self._tell(accusation)]
-
-    def _tell(self, message: m.Message) -> list[Effect]:
-        return [Send((m.STEWARD,), message)]
 
     def __repr__(self) -> str:
         return f"Node({self.ident}, {self.state}, epoch {self.epoch}, round {self.round})"
-
-
-def _remembered(checkpoint: m.Checkpoint) -> tuple[int, ...]:
-    assert checkpoint.inherited is not None  # noqa: S101 - a ward's checkpoint is always whole
-    return tuple(sorted({*checkpoint.own.lineage, *checkpoint.inherited.lineage}))
-
-
-def _is_finite(vector: Vector, dim: int) -> bool:
-    return vector.shape == (dim,) and bool(np.isfinite(vector).all())
-
-
-def _is_sound(legacy: Legacy, dim: int) -> bool:
-    numbers = math.isfinite(legacy.eta) and math.isfinite(legacy.c)
-    factors = np.isfinite(legacy.factor).all() and np.isfinite(legacy.weights).all()
-    return numbers and bool(factors) and _is_finite(legacy.p, dim)

@@ -51,11 +51,11 @@ _PREPARED = (State.PREPARING, State.READY)
 # message -> (states in which it is acted upon, the node's method that does it)
 _RULES: Mapping[type, tuple[tuple[State, ...], str]] = {
     m.Exchange: (_PRESENT, "_on_exchange"),
-    Farewell: (_PRESENT, "_on_farewell"),
+    Farewell: (_PRESENT, "_on_part"),
     m.Checkpoint: (_PRESENT, "_on_checkpoint"),
     m.Kept: ((State.PREPARING,), "_on_kept"),
-    m.Withdrawal: (_PRESENT, "_on_withdrawal"),
-    m.Welcome: ((State.OUTSIDE, *_PREPARED), "_on_welcome"),
+    m.Withdrawal: (_PRESENT, "_on_part"),
+    m.Welcome: ((State.OUTSIDE, *_PREPARED), "_on_part"),
     m.Halt: (_MEMBER, "_on_halt"),
     m.Advance: ((State.HALTED,), "_on_advance"),
     m.Arrange: ((State.OUTSIDE, State.HALTED, *_PREPARED), "_on_arrange"),

@@ -15,32 +15,24 @@ everybody where they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from bequest.core import mixing, steps, topology
-from bequest.model.graph import epoch_edges
 from bequest.protocol import messages as m
-from bequest.protocol.events import (
-    Adoption,
-    Arrival,
-    Committed,
-    Dropped,
-    Finished,
-    Handover,
-    Lost,
-    Received,
-    Send,
-)
+from bequest.protocol.charter import Agenda, Charter
+from bequest.protocol.drafting import Draft
+from bequest.protocol.events import Dropped, Finished, Lost, Received, Send
+from bequest.protocol.register import Register
+from bequest.protocol.succession import rebuild, request_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from bequest.core.steps import StepChoice
     from bequest.core.topology import Network
     from bequest.protocol.events import Effect, Event
 
+__all__ = ["Charter", "Phase", "Steward"]
 
 # More attempts than one steward will ever make: the next one's numbers begin after these.
 _NUMBERS = 1 << 20
@@ -57,50 +49,6 @@ class Phase(StrEnum):
     FINISHED = "finished"
 
 
-@dataclass(frozen=True, slots=True)
-class Charter:
-    """What is agreed on before a run begins, and outlives every steward.
-
-    Attributes:
-        network: who talks to whom at the beginning.
-        stops: the rounds after which everybody stops; the last one is the end.
-        buddies: how many keep a node's checkpoints.
-        step: everybody's step at the beginning.
-        adaptive: whether it is lowered where an heir becomes too stiff for it.
-        losses: stop -> whose loss is to be heard of before it is over.
-        arrivals: stop -> who is to ask to come (back), or to be forgotten, before it is over.
-    """
-
-    network: Mapping[int, frozenset[int]]
-    stops: tuple[int, ...]
-    buddies: int
-    step: float
-    adaptive: bool
-    losses: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    arrivals: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-
-
-@dataclass(eq=False)
-class _Draft:
-    """A change under way: the next epoch as far as it is known."""
-
-    epoch: int
-    round: int
-    network: Network
-    restart: bool = False
-    leaving: list[int] = field(default_factory=list)
-    handovers: list[Handover] = field(default_factory=list)
-    adoptions: list[Adoption] = field(default_factory=list)
-    arrival: Arrival | None = None
-    target_moves: bool = False
-    forgotten: set[int] = field(default_factory=set)
-    silent: set[int] = field(default_factory=set)
-    lineage: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    stiffness: dict[int, float] = field(default_factory=dict)
-    buddies: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    waiting: set[int] = field(default_factory=set)
-
-
 class Steward:
     """Serialises membership changes.
 
@@ -111,16 +59,9 @@ class Steward:
     """
 
     def __init__(self, charter: Charter, hosts: Mapping[int, str], term: int = 0) -> None:
-        self._charter, self._hosts, self._term = charter, dict(hosts), term
-        self._stops = sorted(charter.stops)
-        self._losses = {t: list(charter.losses.get(t, ())) for t in charter.stops}
-        self._arrivals = {t: list(charter.arrivals.get(t, ())) for t in charter.stops}
-        # node -> how often it had been there before, and the epoch that it came in with
-        self._lives: dict[int, int] = dict.fromkeys(charter.network, 0)
-        self._since: dict[int, int] = {}
-        # node -> the latest life that is known to be over: its requests may still be under way
-        self._buried: dict[int, int] = {}
-        self._heard_dead: set[tuple[int, int]] = set()
+        self._charter, self._term = charter, term
+        self._agenda = Agenda(charter)
+        self._register = Register(hosts, charter.network)
         self.phase = Phase.ASKING
         self.epoch = self._newest = 0
         self.round = 0
@@ -129,15 +70,13 @@ class Steward:
         self.step = charter.step
         self._lineage: dict[int, tuple[int, ...]] = {}
         self._buddies: dict[int, tuple[int, ...]] = {}
-        self._begin: m.Begin | None = None
         self._dead: set[int] = set()
         self._leaving: set[int] = set()
-        self._requests: dict[int, m.Request] = {}
         self._waiting: set[int] = set()
         self._reports: dict[int, m.Halted] = {}
         self._situations: dict[int, m.Situation] = {}
         self._asked: dict[int, int] = {}
-        self._draft: _Draft | None = None
+        self._draft: Draft | None = None
         self._dismissed: list[int] = []
         self._excluded: list[int] = []
         # Whether everybody has to be set going again, having been stopped by another steward.
@@ -152,7 +91,7 @@ class Steward:
     def _found(self) -> list[Effect]:
         self.phase = Phase.ARRANGING
         network = {node: set(others) for node, others in self._charter.network.items()}
-        return self._arrange_everybody(_Draft(self._number(), 0, network))
+        return self._arrange_everybody(Draft(self._number(), 0, network))
 
     def _signed(self, effects: list[Effect]) -> list[Effect]:
         """Let every order say from which steward it comes."""
@@ -203,33 +142,29 @@ class Steward:
         return [Dropped(sender, type(message).__name__, "not the steward's business")]
 
     def _on_leave_request(self, sender: int, message: m.LeaveRequest) -> list[Effect]:
-        if message.life != self._lives.get(sender, 0):
+        if message.life != self._register.life(sender):
             return [Dropped(sender, "LeaveRequest", "late: of an earlier life")]
         self._leaving.add(sender)
         return self._next()
 
     def _on_accusation(self, sender: int, message: m.Accusation) -> list[Effect]:
         culprit = message.culprit
-        if message.epoch < self._since.get(culprit, 0):
+        if self._register.came_after(message.epoch, culprit):
             return [Dropped(sender, "Accusation", "late: of an earlier life")]
-        life = self._lives.get(culprit, 0)
+        life = self._register.life(culprit)
         if self._is_arriving(culprit) and message.epoch == self.epoch:
-            life = self._requests[culprit].life
+            life = self._register.requests[culprit].life
         return self._on_lost(culprit, life)
 
     def _on_lost(self, node: int, life: int) -> list[Effect]:
-        self._buried[node] = max(life, self._buried.get(node, life))
-        if (node, life) not in self._heard_dead:
-            self._heard_dead.add((node, life))
-            self._expect_no_more(self._losses, node)
+        if self._register.bury(node, life):
+            self._agenda.note_loss(node)
         if self.phase is Phase.ASKING:
             return self._lost_while_asking(node, life)
-        request = self._requests.get(node)
-        if request is not None and life >= request.life:
-            del self._requests[node]
+        if (request := self._register.strike(node, life)) is not None:
             anew = self._halt() if self._is_arriving(node) else []
             return self._exclude_life(node, request.life) + anew
-        if life < self._lives.get(node, 0):
+        if life < self._register.life(node):
             return [Dropped(node, "Lost", "late: of an earlier life")]
         self._leaving.discard(node)
         founding = self._draft if self.epoch == 0 else None
@@ -245,11 +180,8 @@ class Steward:
         return self._next()
 
     def _lost_while_asking(self, node: int, life: int) -> list[Effect]:
-        told, request = self._situations.get(node), self._requests.get(node)
-        outside = told is not None and told.purpose is not None
-        if request is not None and request.life <= life:
-            del self._requests[node]
-            outside = True
+        told, struck = self._situations.get(node), self._register.strike(node, life)
+        outside = struck is not None or (told is not None and told.purpose is not None)
         if life < self._asked.get(node, 0):
             return []  # the one that is asked is alive
         self._dead.add(node)
@@ -259,35 +191,28 @@ class Steward:
 
     def _is_arriving(self, node: int) -> bool:
         """Whether the change under way is about somebody who comes, and this is it."""
-        arrival = self._draft.arrival if self._draft is not None else None
-        return arrival is not None and arrival.node == node
+        return self._draft is not None and self._draft.is_about(node)
 
-    def _lost_before_the_beginning(self, draft: _Draft, node: int) -> list[Effect]:
+    def _lost_before_the_beginning(self, draft: Draft, node: int) -> list[Effect]:
         """Found the network anew, without somebody who has not even begun."""
         if len(draft.network) == 1:
             self._draft = None
             return self._exclude([*(a.node for a in draft.adoptions), node]) + self._finish(0)
-        bridges = topology.remove(draft.network, node, hub=min(draft.network[node]))
-        anew = _Draft(self._number(), 0, draft.network, forgotten={*draft.forgotten, node})
-        anew.adoptions = [*draft.adoptions, Adoption(node, None, (node,), tuple(bridges))]
-        return self._arrange_everybody(anew)
+        return self._arrange_everybody(draft.without(node, self._number()))
 
     def _on_request(self, sender: int, message: m.Request) -> list[Effect]:
-        asked = self._requests.get(sender)
-        latest = self._lives.get(sender, -1) if asked is None else asked.life
-        if message.life <= latest:
+        if self._register.is_known(sender, message.life):
             return [Dropped(sender, "Request", "a duplicate, or of an earlier life")]
-        if message.life <= self._buried.get(sender, -1):
+        if self._register.is_over(sender, message.life):
             return self._exclude_life(sender, message.life)
         # Whoever wants to come back is not there any more, though nobody may have noticed yet.
         founding = self._draft.network if self._draft is not None and self.epoch == 0 else {}
         effects: list[Effect] = []
         if sender not in self._dead and (sender in self.network or sender in founding):
-            effects = self._on_lost(sender, self._lives.get(sender, 0))
+            effects = self._on_lost(sender, self._register.life(sender))
         arriving = self._is_arriving(sender)  # in a life that must be over
-        self._hosts[sender] = message.host
-        self._requests[sender] = message
-        self._expect_no_more(self._arrivals, sender)
+        self._register.enter(sender, message)
+        self._agenda.note_arrival(sender)
         return effects + (self._halt() if arriving else self._next())
 
     # --- when to change -----------------------------------------------------------------------
@@ -305,11 +230,11 @@ class Steward:
 
     def _next_at(self, stop: int) -> list[Effect]:
         """Go on from a stop that everybody has reached."""
-        if self._expects(stop):
+        if self._agenda.expects(stop):
             return []
         if not self._has_work(stop):
-            self._stops = [t for t in self._stops if t > stop]
-            if not self._stops:
+            self._agenda.pass_by(stop)
+            if not self._agenda.stops:
                 return self._finish(stop)
         return self._halt()
 
@@ -324,7 +249,7 @@ class Steward:
     def awaited(self) -> tuple[int, ...]:
         """Who is to be heard of before everybody can go on from the stop they have reached."""
         stopped = self.phase is Phase.RUNNING and self._reports.keys() >= self.network.keys()
-        return tuple(self._expects(self.round_reached)) if stopped else ()
+        return tuple(self._agenda.expects(self.round_reached)) if stopped else ()
 
     @property
     def round_reached(self) -> int:
@@ -338,44 +263,27 @@ class Steward:
 
     def _due(self, stop: int | None) -> list[int]:
         """Return whose request can be dealt with now: without an appointment, or at its stop."""
-        order = ("forget", "return", "join")
-        ready = [node for node in self._requests if self._appointment(node) in (None, stop)]
-        return sorted(ready, key=lambda node: (order.index(self._requests[node].purpose), node))
-
-    def _appointment(self, node: int) -> int | None:
-        kept = (t for t in self._stops if node in self._charter.arrivals.get(t, ()))
-        return next(kept, None)
+        order, appointment = ("forget", "return", "join"), self._agenda.appointment
+        requests = self._register.requests
+        ready = [node for node in requests if appointment(node) in (None, stop)]
+        return sorted(ready, key=lambda node: (order.index(requests[node].purpose), node))
 
     def _has_work(self, stop: int) -> bool:
         """Whether something can be changed at a stop that everybody has reached."""
         self._leaving |= {node for node, report in self._reports.items() if report.leaving}
         return bool(self._dead or self._leavers() or self._due(stop))
 
-    def _expects(self, stop: int) -> list[int]:
-        """Return who is still to be heard of before that stop is over."""
-        return [*self._losses.get(stop, ()), *self._arrivals.get(stop, ())]
-
-    def _expect_no_more(self, appointments: dict[int, list[int]], node: int) -> None:
-        """Strike the first appointment that was made with this node."""
-        for t in self._stops:
-            if node in appointments[t]:
-                appointments[t].remove(node)
-                return
-
     # --- Halt -> Halted -----------------------------------------------------------------------
 
     def _halt(self) -> list[Effect]:
         """Begin a change, or begin it anew."""
         self._draft = None
-        members = self._present()
+        members = tuple(sorted(self.network.keys() - self._dead))
         self._waiting, self._reports = set(members), {}
         if not members:
             return self._give_up()
         self.phase = Phase.HALTING
         return [Send(members, m.Halt(self._number(), self.epoch))]
-
-    def _present(self) -> tuple[int, ...]:
-        return tuple(sorted(self.network.keys() - self._dead))
 
     def _number(self) -> int:
         """Return a number that no attempt has had, not even one of which nobody alive has heard."""
@@ -405,177 +313,39 @@ class Steward:
             return [Send(tuple(sorted(behind)), m.Advance(self._newest, latest))]
         self.phase = Phase.ARRANGING
         network = {node: set(others) for node, others in self.network.items()}
-        draft = _Draft(self._newest, latest, network, lineage=dict(self._lineage))
+        draft = Draft(self._newest, latest, network, lineage=dict(self._lineage))
         for node, report in self._reports.items():
             draft.lineage[node] = report.lineage
             if report.leaving:
                 self._leaving.add(node)
         self._draft = draft
         if self._dead:
-            self._draft_losses(draft)
+            draft.lose(self._dead, self._reports, self._buddies)
         elif leavers := self._leavers():
             draft.leaving = leavers
             return self._next_leaver(draft)
         elif due := self._due(latest):
-            self._draft_arrival(draft, due[0])
+            draft.admit(due[0], self._register.requests[due[0]], self.lost)
         return self._arrange_everybody(draft)
-
-    # --- drafting -----------------------------------------------------------------------------
-
-    def _draft_losses(self, draft: _Draft) -> None:
-        draft.restart = True
-        for node in sorted(self._dead):
-            holder = self._freshest(node)
-            alive = draft.network.keys() - self._dead
-            near = sorted(draft.network[node] & alive) or sorted(alive)
-            hub = holder if holder is not None else near[0]
-            bridges = topology.remove(draft.network, node, hub=hub)
-            draft.lineage.pop(node, None)
-            # What the holder remembers of these will be known when it is ready.
-            inside = (node, *self._lineage.get(node, ()))
-            draft.adoptions.append(Adoption(node, holder, inside, tuple(bridges)))
-        self._mend(draft)
-
-    def _mend(self, draft: _Draft) -> None:
-        """Connect what the lost held together by edges that a new steward has not heard of."""
-        first, *others = (min(part) for part in topology.components(draft.network))
-        for other in others:
-            draft.network[first].add(other)
-            draft.network[other].add(first)
-            last = draft.adoptions[-1]
-            draft.adoptions[-1] = replace(last, bridges=(*last.bridges, (first, other)))
-
-    def _freshest(self, node: int) -> int | None:
-        """Return who holds the latest checkpoint of a lost node, if anybody does."""
-        held = {
-            keeper: round_
-            for keeper, report in self._reports.items()
-            for ward, round_, _ in report.wards
-            if ward == node
-        }
-        order = self._buddies.get(node, ())
-
-        def preference(keeper: int) -> tuple[int, int, int]:
-            place = order.index(keeper) if keeper in order else len(order)
-            return -held[keeper], place, keeper
-
-        return min(held, key=preference, default=None)
-
-    def _next_leaver(self, draft: _Draft) -> list[Effect]:
-        """Let the next leaver write its will, or go on to those who stay."""
-        done = len(draft.handovers)
-        if done == len(draft.leaving):
-            return self._arrange_everybody(draft)
-        leaver = draft.leaving[done]
-        heir = topology.choose_heir(
-            draft.network,
-            leaver,
-            leaving=draft.leaving,
-            load=lambda node: len(draft.lineage[node]),
-            host=self._host,
-        )
-        remaining = len(draft.network) - 1
-        bridges = topology.remove(draft.network, leaver, hub=heir)
-        draft.handovers.append(Handover(leaver, heir, tuple(bridges)))
-        draft.waiting = {leaver}
-        arrange = m.Arrange(
-            draft.epoch,
-            draft.round,
-            draft.restart,
-            remaining,
-            heir=heir,
-            remaining=remaining,
-            farewells=self._farewells_to(draft, leaver),
-            life=self._life(leaver),
-        )
-        return [Send((leaver,), arrange)]
-
-    def _farewells_to(self, draft: _Draft, node: int) -> tuple[int, ...]:
-        return tuple(
-            h.node for h in draft.handovers if h.heir == node and h.node not in draft.silent
-        )
-
-    def _draft_arrival(self, draft: _Draft, node: int) -> None:
-        request = self._requests[node]
-        holder = next((h for h, inside in draft.lineage.items() if node in inside), None)
-        if request.purpose == "forget":
-            draft.arrival = Arrival("forget", node, holder, None, ())
-            draft.target_moves = True
-            return
-        near = tuple(sorted(set(request.known) & draft.network.keys()))
-        if not near:
-            near = (holder if holder is not None else min(draft.network),)
-        sponsor = holder if holder is not None else near[0]
-        draft.target_moves = request.purpose == "join" or (holder is None and node not in self.lost)
-        draft.network[node] = set(near)
-        for other in near:
-            draft.network[other].add(node)
-        draft.lineage[node] = ()
-        draft.arrival = Arrival(request.purpose, node, holder, sponsor, near)
 
     # --- Arrange -> Ready ---------------------------------------------------------------------
 
-    def _arrange_everybody(self, draft: _Draft) -> list[Effect]:
+    def _arrange_everybody(self, draft: Draft) -> list[Effect]:
         """Tell everybody who will be in the next epoch, and a claimant, what to prepare."""
         self._draft = draft
-        nodes, edges = epoch_edges(draft.network)
-        weights = mixing.metropolis(edges, nodes.size).tocsr()
-        row = {int(node): k for k, node in enumerate(nodes)}
-        count = self._charter.buddies
-        draft.buddies = buddies = {
-            node: topology.choose_buddies(draft.network, node, count=count, host=self._host)
-            for node in draft.network
-        }
-        wards: dict[int, list[int]] = {node: [] for node in draft.network}
-        for node, keepers in sorted(buddies.items()):
-            for keeper in keepers:
-                wards[keeper].append(node)
-        arrival = draft.arrival
-        effects: list[Effect] = []
-        for node in sorted(draft.network):
-            near = tuple(sorted(draft.network[node]))
-            comes = arrival is not None and arrival.node == node
-            arrange = m.Arrange(
-                draft.epoch,
-                draft.round,
-                draft.restart,
-                len(draft.network),
-                near,
-                tuple(float(weights[row[node], row[other]]) for other in near),
-                buddies[node],
-                tuple(wards[node]),
-                farewells=self._farewells_to(draft, node),
-                adopted=tuple(a.node for a in draft.adoptions if a.adopter == node),
-                claim=arrival.holder if arrival is not None and comes else None,
-                claimant=arrival.node if arrival is not None and arrival.holder == node else None,
-                newcomer=arrival.node if arrival is not None and arrival.sponsor == node else None,
-                sponsor=arrival.sponsor if arrival is not None and comes else None,
-                target_moves=draft.target_moves,
-                stays=node in self._leaving,
-                life=self._life(node),
-            )
-            effects.append(Send((node,), arrange))
-        draft.waiting = set(draft.network)
-        if arrival is not None and arrival.purpose == "forget":
-            claim = m.Arrange(
-                draft.epoch,
-                draft.round,
-                draft.restart,
-                len(draft.network),
-                claim=arrival.holder,
-                life=self._life(arrival.node),
-            )
-            draft.waiting.add(arrival.node)
-            effects.append(Send((arrival.node,), claim))
-        return effects
+        buddies, host = self._charter.buddies, self._register.host
+        return draft.arrange(buddies=buddies, leaving=self._leaving, host=host, life=self._life)
+
+    def _next_leaver(self, draft: Draft) -> list[Effect]:
+        """Let the next leaver write its will, or go on to those who stay."""
+        if len(draft.handovers) == len(draft.leaving):
+            return self._arrange_everybody(draft)
+        return [draft.ask_next_leaver(host=self._register.host, life=self._life)]
 
     def _life(self, node: int) -> int:
         """Return which life of a node an order is for: the one that asks, or the one that is."""
-        request = self._requests.get(node) if self._is_arriving(node) else None
-        return self._lives.get(node, 0) if request is None else request.life
-
-    def _host(self, node: int) -> str:
-        return self._hosts.get(node, f"node {node}")
+        request = self._register.requests.get(node) if self._is_arriving(node) else None
+        return self._register.life(node) if request is None else request.life
 
     def _on_ready(self, sender: int, message: m.Ready) -> list[Effect]:
         draft = self._draft
@@ -589,17 +359,8 @@ class Steward:
             draft.stiffness[sender] = message.stiffness
         return [] if draft.waiting else self._commit(draft)
 
-    def _leaver_is_ready(self, draft: _Draft, message: m.Ready) -> list[Effect]:
-        """Note what its will decided: the next leaver's heir depends on it."""
-        handover = draft.handovers[-1]
-        inside = {handover.node, *draft.lineage.pop(handover.node)} - set(message.forgets)
-        draft.forgotten |= set(message.forgets)
-        if message.restart:
-            draft.restart = True
-            draft.silent.add(handover.node)
-        else:
-            merged = {*draft.lineage[handover.heir], *inside}
-            draft.lineage[handover.heir] = tuple(sorted(merged))
+    def _leaver_is_ready(self, draft: Draft, message: m.Ready) -> list[Effect]:
+        draft.note_will(message)
         return self._next_leaver(draft)
 
     def _on_refused(self, sender: int, message: m.Refused) -> list[Effect]:
@@ -610,20 +371,15 @@ class Steward:
 
     # --- Begin -> Begun -> Dismiss ------------------------------------------------------------
 
-    def _commit(self, draft: _Draft) -> list[Effect]:
+    def _commit(self, draft: Draft) -> list[Effect]:
         arrival = draft.arrival
         leavers = [h.node for h in draft.handovers]
-        for index, adoption in enumerate(draft.adoptions):
-            kept = () if adoption.adopter is None else draft.lineage[adoption.adopter]
-            gone = tuple(sorted(set(adoption.lost) - set(kept)))
-            draft.adoptions[index] = replace(adoption, lost=gone)
-            draft.forgotten |= set(gone)
+        draft.count_lost()
         self._excluded = [a.node for a in draft.adoptions]
         self._dismissed = leavers
         self.lost |= draft.forgotten
         if arrival is not None:
-            self._lives[arrival.node] = self._requests.pop(arrival.node).life
-            self._since[arrival.node] = draft.epoch
+            self._register.admit(arrival.node, draft.epoch)
             self._leaving.discard(arrival.node)  # that was another life's wish
             self.lost.discard(arrival.node)
             if arrival.purpose == "forget":
@@ -634,43 +390,20 @@ class Steward:
         self._buddies = draft.buddies
         self.epoch, self.round, self._draft = draft.epoch, draft.round, None
         self._reports = {}
-        if not self._expects(self.round) and not self._has_work(self.round):
-            self._stops = [t for t in self._stops if t > self.round]
-        until = self._stops[0] if self._stops else self.round
+        if not self._agenda.expects(self.round) and not self._has_work(self.round):
+            self._agenda.pass_by(self.round)
+        stops = self._agenda.stops
+        until = stops[0] if stops else self.round
         # If more is to change before the next round, the step can wait for it.
-        over = until == self.round and bool(self._stops)
-        step = None if over else self._lowered(draft)
+        over = until == self.round and bool(stops)
+        step = draft.lowered(self.step) if self._charter.adaptive and not over else None
+        if step is not None:
+            self.step = step.value
+        members, lost = tuple(sorted(self.network)), tuple(sorted(self.lost))
         roster = tuple(sorted(self._lineage.items()))
-        lost = tuple(sorted(self.lost))
-        self._begin = m.Begin(self.epoch, self.step, until, roster, lost)
-        self.phase, self._waiting = Phase.BEGINNING, set(self.network)
-        committed = Committed(
-            self.epoch,
-            self.round,
-            draft.restart,
-            tuple(sorted(self.network)),
-            tuple(draft.handovers),
-            tuple(draft.adoptions),
-            arrival,
-            step,
-            lost,
-        )
-        return [committed, Send(tuple(sorted(self.network)), self._begin)]
-
-    def _lowered(self, draft: _Draft) -> StepChoice | None:
-        """Lower the step for everybody if what somebody now carries makes it unsafe."""
-        if not self._charter.adaptive:
-            return None
-        nodes, edges = epoch_edges(draft.network)
-        choice = steps.lowered(
-            self.step,
-            stiffness=draft.stiffness,
-            smallest_eigenvalue=mixing.smallest_eigenvalue(mixing.metropolis(edges, nodes.size)),
-            since=draft.round,
-        )
-        if choice is not None:
-            self.step = choice.value
-        return choice
+        self.phase, self._waiting = Phase.BEGINNING, set(members)
+        begin = m.Begin(self.epoch, self.step, until, roster, lost)
+        return [draft.committed(step, lost), Send(members, begin)]
 
     def _on_begun(self, sender: int, message: m.Begun) -> list[Effect]:
         if self.phase is not Phase.BEGINNING or message.epoch != self.epoch:
@@ -681,7 +414,7 @@ class Steward:
         self.phase = Phase.RUNNING
         effects: list[Effect] = []
         for node in self._dismissed:
-            life = self._lives.get(node, 0)
+            life = self._register.life(node)
             effects.append(Send((node,), m.Dismiss(self.epoch, life=life)))
         effects += self._exclude(self._excluded)
         self._dismissed, self._excluded = [], []
@@ -695,9 +428,7 @@ class Steward:
         return [
             effect
             for node in nodes
-            for effect in self._exclude_life(
-                node, max(self._lives.get(node, 0), self._buried.get(node, 0))
-            )
+            for effect in self._exclude_life(node, self._register.latest(node))
         ]
 
     def _exclude_life(self, node: int, life: int) -> list[Effect]:
@@ -716,11 +447,11 @@ class Steward:
         """Of an answer that is not waited for only a wish to come counts."""
         # Who has not answered in time has been given up; a second answer is only a copy.
         given_up = bool(self.network) and sender not in self._situations
-        if message.life <= self._buried.get(sender, -1) or (message.purpose is None and given_up):
+        request = request_in(message)
+        if self._register.is_over(sender, message.life) or (request is None and given_up):
             return self._exclude_life(sender, message.life)
-        if message.purpose is None:
+        if request is None:
             return [Dropped(sender, "Situation", "nobody asked")]
-        request = m.Request(message.purpose, message.host, message.known, message.life)
         return self._on_request(sender, request)
 
     def _recovered(self) -> list[Effect]:
@@ -730,53 +461,23 @@ class Steward:
         told = self._situations
         self._newest = max((s.newest for s in told.values()), default=0)
         for node, situation in told.items():
-            self._hosts[node] = situation.host
-            asked = self._requests.get(node)
-            if situation.purpose is None:
-                self._lives[node] = situation.life
-            elif asked is None or asked.life <= situation.life:
-                self._requests[node] = m.Request(
-                    situation.purpose, situation.host, situation.known, situation.life
-                )
-        begun = [s.begun for s in told.values() if s.begun is not None]
-        if not begun:
+            self._register.hear(node, situation)
+        remains = rebuild(told, self._register.requests)
+        if remains is None:
             founders = any(situation.purpose is None for situation in told.values())
             # Whoever only asks to come back has nobody left to come back to.
             return self._found_anew() if founders else self._give_up()
-        self._begin = max(begun, key=lambda begin: begin.epoch)
-        self.epoch, self.step = self._begin.epoch, self._begin.step
-        self.lost, self._lineage = set(self._begin.lost), dict(self._begin.roster)
-        places = {
-            node: place
-            for node, situation in told.items()
-            for place in (situation.present, situation.prepared)
-            if place is not None and place.epoch == self.epoch
-        }
-        members = {node: place for node, place in places.items() if place.neighbours is not None}
-        self.network = {node: set() for node in self._lineage}
-        for node, place in members.items():
-            self._buddies[node], self.round = place.buddies, place.round
-            for other in place.neighbours or ():
-                self.network[node].add(other)
-                self.network[other].add(node)
-        # Whoever asks to come in a later life has died since it answered.
-        reborn = {n for n, r in self._requests.items() if n in told and r.life > told[n].life}
-        self._dead = (self.network.keys() - members.keys()) | (reborn & members.keys())
-        self._requests = {n: r for n, r in self._requests.items() if n in reborn or n not in places}
-        self._lives |= {node: told[node].life for node in places}
-        self._dismissed = sorted(places.keys() - members.keys())
-        self._excluded = sorted(told.keys() - places.keys() - self._requests.keys())
-        self._stops = [t for t in self._stops if t >= self._begin.until]
-        for node in list(self._arrivals.get(self._begin.until, ())):
-            if node in self._requests or node in members:
-                self._expect_no_more(self._arrivals, node)
-        behind = [
-            node for node in members.keys() - reborn if told[node].present is not members[node]
-        ]
+        begin, self._register.requests = remains.begin, remains.requests
+        self.epoch, self.round, self.step = begin.epoch, remains.round, begin.step
+        self.lost, self._lineage = set(begin.lost), dict(begin.roster)
+        self.network, self._buddies, self._dead = remains.network, remains.buddies, remains.dead
+        self._register.lives |= remains.lives
+        self._dismissed, self._excluded = remains.dismissed, remains.excluded
+        self._agenda.resume(begin.until, there=remains.requests.keys() | remains.members)
         self.phase, self._stalled = Phase.BEGINNING, True
-        self._waiting = set(behind)
-        if behind:
-            return [Send(tuple(sorted(behind)), self._begin)]
+        self._waiting = remains.behind
+        if remains.behind:
+            return [Send(tuple(sorted(remains.behind)), begin)]
         return self._on_begun(m.STEWARD, m.Begun(self.epoch))
 
     def _give_up(self) -> list[Effect]:
@@ -791,9 +492,9 @@ class Steward:
         # Whoever asks to come back to what has never begun is as good as a founder.
         there = {n for n, s in self._situations.items() if s.purpose in (None, "return")}
         for node in there & self._charter.network.keys():
-            self._lives[node] = self._situations[node].life
-            self._requests.pop(node, None)
+            self._register.lives[node] = self._situations[node].life
+            self._register.requests.pop(node, None)
         effects = self._found()
         for node in sorted(self._charter.network.keys() - there):
-            effects = self._on_lost(node, self._lives[node])
+            effects = self._on_lost(node, self._register.life(node))
         return effects

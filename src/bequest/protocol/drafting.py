@@ -1,0 +1,287 @@
+"""The next epoch, as far as it is known: who will be in it, and what everybody has to prepare.
+
+A draft is one attempt at one change: it is about the lost, or about leavers, or about somebody who
+comes. It knows nothing of phases, and nothing in it counts: the steward begins it once everybody is
+ready, or throws it away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from bequest.core import mixing, steps, topology
+from bequest.model.graph import epoch_edges
+from bequest.protocol import messages as m
+from bequest.protocol.events import Adoption, Arrival, Committed, Handover, Send
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from bequest.core.steps import StepChoice
+    from bequest.core.topology import Network
+    from bequest.protocol.events import Effect
+
+
+@dataclass(eq=False)
+class Draft:
+    """A change under way.
+
+    Attributes:
+        epoch: the number of this attempt, and of the epoch if it succeeds.
+        round: after which round it begins.
+        network: who will talk to whom.
+        lineage: who will be in it -> whom it remembers.
+        restart: whether all trackers begin anew.
+        leaving: who leaves, in the order in which they write their wills.
+        handovers: what is known of those who have been asked to.
+        silent: the leavers who hand over nothing.
+        adoptions: who is lost, and who adopts what is remembered of it.
+        arrival: who comes (back), or asks to be forgotten.
+        target_moves: whether the common optimum will be another one.
+        forgotten: whom nobody will remember.
+        stiffness: how stiff everybody will be.
+        buddies: who will keep everybody's checkpoints.
+        waiting: who is not ready yet.
+    """
+
+    epoch: int
+    round: int
+    network: Network
+    lineage: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    restart: bool = False
+    leaving: list[int] = field(default_factory=list)
+    handovers: list[Handover] = field(default_factory=list)
+    silent: set[int] = field(default_factory=set)
+    adoptions: list[Adoption] = field(default_factory=list)
+    arrival: Arrival | None = None
+    target_moves: bool = False
+    forgotten: set[int] = field(default_factory=set)
+    stiffness: dict[int, float] = field(default_factory=dict)
+    buddies: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    waiting: set[int] = field(default_factory=set)
+
+    # --- losses -------------------------------------------------------------------------------
+
+    def lose(
+        self,
+        dead: set[int],
+        reports: Mapping[int, m.Halted],
+        buddies: Mapping[int, tuple[int, ...]],
+    ) -> None:
+        """Close ranks around the lost; whoever holds the latest checkpoint of one adopts it."""
+        self.restart = True
+        for node in sorted(dead):
+            holder = _freshest(node, reports, buddies.get(node, ()))
+            alive = self.network.keys() - dead
+            near = sorted(self.network[node] & alive) or sorted(alive)
+            hub = holder if holder is not None else near[0]
+            bridges = topology.remove(self.network, node, hub=hub)
+            # What the holder remembers of these will be known when it is ready.
+            inside = (node, *self.lineage.pop(node, ()))
+            self.adoptions.append(Adoption(node, holder, inside, tuple(bridges)))
+        self._mend()
+
+    def _mend(self) -> None:
+        """Connect what the lost held together by edges that a new steward has not heard of."""
+        first, *others = (min(part) for part in topology.components(self.network))
+        for other in others:
+            self.network[first].add(other)
+            self.network[other].add(first)
+            last = self.adoptions[-1]
+            self.adoptions[-1] = replace(last, bridges=(*last.bridges, (first, other)))
+
+    def without(self, node: int, epoch: int) -> Draft:
+        """Return another attempt at founding, without somebody who has not even begun."""
+        bridges = topology.remove(self.network, node, hub=min(self.network[node]))
+        given_up = Adoption(node, None, (node,), tuple(bridges))
+        return Draft(
+            epoch,
+            0,
+            self.network,
+            adoptions=[*self.adoptions, given_up],
+            forgotten={*self.forgotten, node},
+        )
+
+    def count_lost(self) -> None:
+        """Note what is lost with the lost, now that their adopters have said what they have."""
+        for index, adoption in enumerate(self.adoptions):
+            kept = () if adoption.adopter is None else self.lineage[adoption.adopter]
+            gone = tuple(sorted(set(adoption.lost) - set(kept)))
+            self.adoptions[index] = replace(adoption, lost=gone)
+            self.forgotten |= set(gone)
+
+    # --- leavers ------------------------------------------------------------------------------
+
+    def ask_next_leaver(self, *, host: Callable[[int], str], life: Callable[[int], int]) -> Send:
+        """Choose the next leaver's heir, and let it write its will."""
+        leaver = self.leaving[len(self.handovers)]
+        heir = topology.choose_heir(
+            self.network,
+            leaver,
+            leaving=self.leaving,
+            load=lambda node: len(self.lineage[node]),
+            host=host,
+        )
+        remaining = len(self.network) - 1
+        bridges = topology.remove(self.network, leaver, hub=heir)
+        self.handovers.append(Handover(leaver, heir, tuple(bridges)))
+        self.waiting = {leaver}
+        arrange = m.Arrange(
+            self.epoch,
+            self.round,
+            self.restart,
+            remaining,
+            heir=heir,
+            remaining=remaining,
+            farewells=self._farewells_to(leaver),
+            life=life(leaver),
+        )
+        return Send((leaver,), arrange)
+
+    def note_will(self, ready: m.Ready) -> None:
+        """Note what the latest leaver's will decided: the next one's heir depends on it."""
+        handover = self.handovers[-1]
+        inside = {handover.node, *self.lineage.pop(handover.node)} - set(ready.forgets)
+        self.forgotten |= set(ready.forgets)
+        if ready.restart:
+            self.restart = True
+            self.silent.add(handover.node)
+        else:
+            merged = {*self.lineage[handover.heir], *inside}
+            self.lineage[handover.heir] = tuple(sorted(merged))
+
+    def _farewells_to(self, node: int) -> tuple[int, ...]:
+        return tuple(h.node for h in self.handovers if h.heir == node and h.node not in self.silent)
+
+    # --- arrivals -----------------------------------------------------------------------------
+
+    def admit(self, node: int, request: m.Request, lost: Collection[int]) -> None:
+        """Let somebody in, or forget it, and have it taken out of the memory of who holds it."""
+        holder = next((h for h, inside in self.lineage.items() if node in inside), None)
+        if request.purpose == "forget":
+            self.arrival = Arrival("forget", node, holder, None, ())
+            self.target_moves = True
+            return
+        near = tuple(sorted(set(request.known) & self.network.keys()))
+        if not near:
+            near = (holder if holder is not None else min(self.network),)
+        sponsor = holder if holder is not None else near[0]
+        self.target_moves = request.purpose == "join" or (holder is None and node not in lost)
+        self.network[node] = set(near)
+        for other in near:
+            self.network[other].add(node)
+        self.lineage[node] = ()
+        self.arrival = Arrival(request.purpose, node, holder, sponsor, near)
+
+    def is_about(self, node: int) -> bool:
+        """Whether somebody comes, and this is it."""
+        return self.arrival is not None and self.arrival.node == node
+
+    # --- everybody ----------------------------------------------------------------------------
+
+    def arrange(
+        self,
+        *,
+        buddies: int,
+        leaving: Collection[int],
+        host: Callable[[int], str],
+        life: Callable[[int], int],
+    ) -> list[Effect]:
+        """Tell everybody who will be in the next epoch, and a claimant, what to prepare.
+
+        Args:
+            buddies: how many keep a node's checkpoints.
+            leaving: who wants to leave, and has to wait until this change is over.
+            host: node -> the machine it is on.
+            life: node -> the life that the order is for.
+        """
+        nodes, edges = epoch_edges(self.network)
+        weights = mixing.metropolis(edges, nodes.size).tocsr()
+        row = {int(node): k for k, node in enumerate(nodes)}
+        self.buddies = {
+            node: topology.choose_buddies(self.network, node, count=buddies, host=host)
+            for node in self.network
+        }
+        wards: dict[int, list[int]] = {node: [] for node in self.network}
+        for node, keepers in sorted(self.buddies.items()):
+            for keeper in keepers:
+                wards[keeper].append(node)
+        arrival = self.arrival
+        effects: list[Effect] = []
+        for node in sorted(self.network):
+            near = tuple(sorted(self.network[node]))
+            comes = arrival is not None and arrival.node == node
+            arrange = m.Arrange(
+                self.epoch,
+                self.round,
+                self.restart,
+                len(self.network),
+                near,
+                tuple(float(weights[row[node], row[other]]) for other in near),
+                self.buddies[node],
+                tuple(wards[node]),
+                farewells=self._farewells_to(node),
+                adopted=tuple(a.node for a in self.adoptions if a.adopter == node),
+                claim=arrival.holder if arrival is not None and comes else None,
+                claimant=arrival.node if arrival is not None and arrival.holder == node else None,
+                newcomer=arrival.node if arrival is not None and arrival.sponsor == node else None,
+                sponsor=arrival.sponsor if arrival is not None and comes else None,
+                target_moves=self.target_moves,
+                stays=node in leaving,
+                life=life(node),
+            )
+            effects.append(Send((node,), arrange))
+        self.waiting = set(self.network)
+        if arrival is not None and arrival.purpose == "forget":
+            claim = m.Arrange(
+                self.epoch,
+                self.round,
+                self.restart,
+                len(self.network),
+                claim=arrival.holder,
+                life=life(arrival.node),
+            )
+            self.waiting.add(arrival.node)
+            effects.append(Send((arrival.node,), claim))
+        return effects
+
+    def lowered(self, step: float) -> StepChoice | None:
+        """Return a lower step if what somebody will carry makes this one unsafe."""
+        nodes, edges = epoch_edges(self.network)
+        return steps.lowered(
+            step,
+            stiffness=self.stiffness,
+            smallest_eigenvalue=mixing.smallest_eigenvalue(mixing.metropolis(edges, nodes.size)),
+            since=self.round,
+        )
+
+    def committed(self, step: StepChoice | None, lost: tuple[int, ...]) -> Committed:
+        """Return the record of it, once it counts."""
+        return Committed(
+            self.epoch,
+            self.round,
+            self.restart,
+            tuple(sorted(self.network)),
+            tuple(self.handovers),
+            tuple(self.adoptions),
+            self.arrival,
+            step,
+            lost,
+        )
+
+
+def _freshest(node: int, reports: Mapping[int, m.Halted], buddies: tuple[int, ...]) -> int | None:
+    """Return who holds the latest checkpoint of a lost node, if anybody does."""
+    held = {
+        keeper: round_
+        for keeper, report in reports.items()
+        for ward, round_, _ in report.wards
+        if ward == node
+    }
+
+    def preference(keeper: int) -> tuple[int, int, int]:
+        place = buddies.index(keeper) if keeper in buddies else len(buddies)
+        return -held[keeper], place, keeper
+
+    return min(held, key=preference, default=None)
