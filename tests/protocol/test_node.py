@@ -1216,6 +1216,24 @@ class Broken(bq.wills.Will):
         raise RuntimeError("no pen")
 
 
+@dataclass(frozen=True)
+class Muddled(bq.wills.Will):
+    """It asked a loss that answers with nonsense where the optimum is expected."""
+
+    label = "muddled"
+
+    def decide(self, estate):
+        legacy = Legacy(1.0, np.array([NAN]), 0.0, {estate.node: 1})
+        return bq.wills.Bequest("consensus", "why not", legacy=legacy)
+
+
+def test_a_legacy_that_is_not_finite_is_the_end_of_the_node_and_nobody_gets_it():
+    node = halted(started(make(will=Muddled())))
+    (failed,) = order(node, arrange(2, neighbours=None, heir=0, remaining=2))
+    assert failed.why.endswith("what its will leaves (consensus) is not finite")
+    assert node.state is State.GONE
+
+
 def test_a_will_that_raises_is_the_end_of_the_node():
     node = halted(started(make(will=Broken())))
     effects = order(node, arrange(2, neighbours=None, heir=0, remaining=2))

@@ -8,6 +8,7 @@ from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
 from bequest.model.wills import Estate
 from bequest.protocol.events import Checkpointed
+from bequest.protocol.inbox import is_finite, is_sound
 from bequest.protocol.memory import Memory
 
 if TYPE_CHECKING:
@@ -83,4 +84,10 @@ class Testament:
         bequest = self._will.decide(estate)
         if "local_track" in vars(estate):  # the next decision goes on from here
             self._descended = after, estate.local_track
+        legacy = bequest.legacy
+        if legacy is not None and is_finite(x, x.size) and not is_sound(legacy, x.size):
+            # Better to fail by its own account than to be accused by whoever receives it.
+            raise FloatingPointError(
+                f"what its will leaves behind ({bequest.choice}) is not finite"
+            )
         return bequest
