@@ -33,6 +33,7 @@ if _TYPE_CHECKING:
     from bequest.model.objectives import Function as Function
     from bequest.model.objectives import Huber as Huber
     from bequest.model.objectives import LeastSquares as LeastSquares
+    from bequest.model.objectives import Loaded as Loaded
     from bequest.model.objectives import Logistic as Logistic
     from bequest.model.objectives import Objective as Objective
     from bequest.model.objectives import Quadratic as Quadratic
@@ -63,6 +64,7 @@ _HOMES = {
     "Join": "bequest.model.events",
     "LeastSquares": "bequest.model.objectives",
     "Legacy": "bequest.core.legacy",
+    "Loaded": "bequest.model.objectives",
     "Logistic": "bequest.model.objectives",
     "Objective": "bequest.model.objectives",
     "Pilot": "bequest.core.bounds",

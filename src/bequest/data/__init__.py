@@ -6,9 +6,22 @@ silos = bq.partition.by_column(samples.silo)
 problem = bq.data.problem_of(samples, silos, loss="softmax", l2=0.01)
 ...
 samples.exam.score(run.x.mean(axis=0)).accuracy
+
+Where every node has a file of its own, on its own host, ``loader`` says how to read it there.
 """
 
+from bequest.data.loading import Loader, loader
 from bequest.data.samples import Exam, Samples, Score, problem_of, select
 from bequest.data.tables import Table, read_table
 
-__all__ = ["Exam", "Samples", "Score", "Table", "problem_of", "read_table", "select"]
+__all__ = [
+    "Exam",
+    "Loader",
+    "Samples",
+    "Score",
+    "Table",
+    "loader",
+    "problem_of",
+    "read_table",
+    "select",
+]

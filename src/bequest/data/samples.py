@@ -138,7 +138,7 @@ def select(
     >>> samples.y.tolist(), samples.classes, samples.X[0].round(2).tolist()
     ([0.0, 0.0, 1.0, 1.0], ('no', 'yes'), [-1.34, 1.0])
     """
-    names = _features(table, features, label=label, silo=silo)
+    names = feature_names(table, features, label=label, silo=silo)
     raw = np.concatenate([table.numbers(name) for name in names], axis=1)
     belongs = None if silo is None else _silo(table, silo)
     if classes:
@@ -201,23 +201,45 @@ def problem_of(
     2
     """
     divisor = sum(silo.size for silo in silos) / len(silos)
-
-    def objective(rows: Indices) -> Objective:
-        X, y = samples.X[rows], samples.y[rows]
-        if loss == "softmax":
-            return Softmax(X, y, len(samples.classes), l2, divisor=divisor)
-        if loss == "logistic":
-            return Logistic(X, y, l2, divisor=divisor)
-        if loss == "huber":
-            return Huber(X, y, delta, l2, divisor=divisor)
-        return LeastSquares(X, y, l2, divisor=divisor)
-
     if loss == "logistic" and len(samples.classes) != 2:
         raise InvalidData(
             f"A logistic loss tells two classes apart, and there are {len(samples.classes)}.",
             remedy='Use the loss "softmax".',
         )
-    return Problem([objective(rows) for rows in silos])
+    return Problem(
+        [
+            loss_of(
+                samples.X[rows],
+                samples.y[rows],
+                loss=loss,
+                classes=len(samples.classes),
+                l2=l2,
+                delta=delta,
+                divisor=divisor,
+            )
+            for rows in silos
+        ]
+    )
+
+
+def loss_of(
+    X: Matrix,
+    y: Vector,
+    *,
+    loss: Loss,
+    classes: int,
+    l2: float,
+    delta: float,
+    divisor: float | None,
+) -> Objective:
+    """Return the loss of one silo's samples; see ``problem_of``."""
+    if loss == "softmax":
+        return Softmax(X, y, classes, l2, divisor=divisor)
+    if loss == "logistic":
+        return Logistic(X, y, l2, divisor=divisor)
+    if loss == "huber":
+        return Huber(X, y, delta, l2, divisor=divisor)
+    return LeastSquares(X, y, l2, divisor=divisor)
 
 
 def label_of(value: Any) -> str:  # noqa: ANN401 - a cell
@@ -227,9 +249,10 @@ def label_of(value: Any) -> str:  # noqa: ANN401 - a cell
     return str(value)
 
 
-def _features(
+def feature_names(
     table: Table, wanted: Sequence[str] | None, *, label: str, silo: str | None
 ) -> list[str]:
+    """Return the columns to learn from, or say which of those wanted is none."""
     others = {label: "label", silo: "silo column"}
     for name in others:
         if name is not None:

@@ -29,6 +29,10 @@ class Problem:
 
     Losses of one family are evaluated in one array operation; mixed ones family by family.
 
+    ``away`` are the nodes whose data are on their hosts (``Loaded``). What needs everybody's data
+    in one place, such as the optimum, is refused if there are any, whether or not these data
+    happen to be loaded here.
+
     Paper: eq:problem.
 
     >>> from bequest.model.objectives import Quadratic
@@ -82,6 +86,7 @@ class Problem:
             a[nodes], b[nodes] = stack.curvatures()
             certified[nodes] = stack.certified
         self.a, self.b = frozen(a), frozen(b)
+        self.away = _away(groups)
         self.certified = bool(certified.all())
 
     def __len__(self) -> int:
@@ -125,7 +130,7 @@ class Problem:
     @cached_property
     def everybody(self) -> Ensemble:
         """All nodes, as one ensemble."""
-        return Ensemble(self.dim, self._groups)
+        return Ensemble(self.dim, self._groups, self.away)
 
     def among(self, nodes: Iterable[int]) -> Ensemble:
         """Return these nodes, in ascending order, as one ensemble."""
@@ -141,16 +146,25 @@ class Problem:
                 groups.append((position[members], stack))
             elif rows.size:
                 groups.append((position[members[rows]], stack.take(rows)))
-        return Ensemble(self.dim, groups)
+        return Ensemble(self.dim, groups, tuple(i for i in self.away if position[i] >= 0))
 
     def value(self, x: ArrayLike) -> float:
         """Return sum f_i(x)."""
+        self._refuse_if_away("value")
         return float(self.everybody.values(self._everywhere(x)).sum())
 
     def gradient(self, x: ArrayLike) -> Vector:
         """Return the gradient of sum f_i at x."""
+        self._refuse_if_away("gradient")
         total: Vector = self.everybody.gradients(self._everywhere(x)).sum(axis=0)
         return total
+
+    def _refuse_if_away(self, what: str) -> None:
+        if self.away:
+            raise InvalidObjective(
+                f"{_on_hosts(self.away)} The {what} of the sum takes everybody's.",
+                remedy=f"Ask every node on its host: problem.objective(i).{what}(x).",
+            )
 
     def _everywhere(self, x: ArrayLike) -> Matrix:
         point = np.asarray(x, dtype=float)
@@ -163,6 +177,8 @@ class Problem:
 
     def optimum(self) -> Vector:
         """Return x* = argmin of the full sum, to 1e-12; raises OptimumUnknown if there is none.
+
+        It is not known either where data are on their hosts.
 
         Where minimisers form a set (regime (C)), the one closest to the origin for quadratics,
         and one close to it otherwise.
@@ -205,10 +221,15 @@ class Problem:
 
 
 class Ensemble:
-    """Some nodes' losses, evaluated together; row j of every argument belongs to the j-th one."""
+    """Some nodes' losses, evaluated together; row j of every argument belongs to the j-th one.
 
-    def __init__(self, dim: int, groups: list[tuple[Indices, Stack]]) -> None:
-        self.dim = dim
+    ``away`` are the nodes among them whose data are on their hosts.
+    """
+
+    def __init__(
+        self, dim: int, groups: list[tuple[Indices, Stack]], away: tuple[int, ...] = ()
+    ) -> None:
+        self.dim, self.away = dim, away
         self.size = sum(rows.size for rows, _ in groups)
         self._groups = groups
         # One family in its own order, the usual case, needs no gathering of rows.
@@ -250,20 +271,33 @@ class Ensemble:
         return total
 
     def smallest_mean_curvature(self, x: Vector) -> float:
-        """Return the smallest eigenvalue of the mean Hessian at x; 0 if it is too large to form."""
-        if self.dim > _DENSE_DIM:
-            return 0.0
-        hessian = self.total_hessian(x)
+        """Return the smallest eigenvalue of the mean Hessian at x; 0 if it is too large to form.
+
+        Whose data are on their hosts counts with the lower end of the declared curvature, so that
+        it is a lower bound then.
+        """
+        here = [stack for _, stack in self._groups if stack.at_hand]
+        declared = sum(float(s.curvatures()[0].sum()) for _, s in self._groups if not s.at_hand)
+        if not here or self.dim > _DENSE_DIM:
+            return declared / self.size
+        hessian = np.sum([stack.total_hessian(x) for stack in here], axis=0)
         if not np.isfinite(hessian).all():
             return 0.0  # the run itself will tell
-        return max(float(np.linalg.eigvalsh(hessian)[0]) / self.size, 0.0)
+        return max((float(np.linalg.eigvalsh(hessian)[0]) + declared) / self.size, 0.0)
 
     def minimiser(self, legacy: Legacy, start: Vector | None = None) -> Vector:
         """Return argmin of sum f_j + legacy, to 1e-12 (1 + |x|).
 
         Raises:
-            OptimumUnknown: there is none, or it was not found to that accuracy.
+            OptimumUnknown: there is none, it was not found to that accuracy, or it takes data that
+                are on their hosts.
         """
+        if self.away:
+            raise OptimumUnknown(
+                _on_hosts(self.away),
+                remedy="Go by what is measured without them, such as the disagreement and the "
+                "gradients of run.trajectory.",
+            )
 
         def everywhere(x: Vector) -> Matrix:
             return np.broadcast_to(x, (self.size, self.dim))
@@ -302,3 +336,15 @@ class Ensemble:
             if all(stack.constant_hessian for _, stack in self._groups):
                 return minimise.quadratic(gradient, descent, origin, magnitude)
             return minimise.newton(value, gradient, descent, origin, magnitude)
+
+
+def _away(groups: list[tuple[Indices, Stack]]) -> tuple[int, ...]:
+    return tuple(sorted(int(i) for nodes, stack in groups if not stack.at_hand for i in nodes))
+
+
+def _on_hosts(nodes: tuple[int, ...]) -> str:
+    """Return where these nodes' data are, in words."""
+    if len(nodes) == 1:
+        return f"The data of node {nodes[0]} are on its host."
+    named = ", ".join(map(str, nodes[:5])) + (", ..." if len(nodes) > 5 else "")
+    return f"The data of nodes {named} are on their hosts."

@@ -124,7 +124,7 @@ class DepartureRecord:
             to = f"its checkpoint of round {self.checkpoint} adopted by node {self.heir}"
         return (
             f"node {self.node} {went} after round {self.round}, {to}: {self.choice} ({self.why}); "
-            f"{self.vectors:g} vectors, {self.bytes} bytes"
+            f"{self.vectors:g} vector{'' if self.vectors == 1 else 's'}, {self.bytes} bytes"
         )
 
 

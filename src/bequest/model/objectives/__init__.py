@@ -3,6 +3,7 @@
 from bequest.model.objectives.base import Objective, Stack
 from bequest.model.objectives.function import Function
 from bequest.model.objectives.linear import Huber, LeastSquares, Logistic
+from bequest.model.objectives.loaded import Loaded
 from bequest.model.objectives.quadratic import Quadratic
 from bequest.model.objectives.softmax import Softmax
 
@@ -10,6 +11,7 @@ __all__ = [
     "Function",
     "Huber",
     "LeastSquares",
+    "Loaded",
     "Logistic",
     "Objective",
     "Quadratic",

@@ -61,6 +61,11 @@ class Stack(ABC):
         """Whether these bounds are proven for every member."""
         return True
 
+    @property
+    def at_hand(self) -> bool:
+        """Whether the data may be looked at here, and not only where a member is evaluated."""
+        return True
+
     @abstractmethod
     def take(self, rows: Indices) -> Self:
         """Return the stack of these members."""

@@ -69,7 +69,11 @@ class Function(Objective):
             raise DimensionMismatch(f"dim is {dim}.", remedy="Pass a whole number >= 1.")
         self._value_and_grad, self._hvp, self._dim = value_and_grad, hvp, int(dim)
         points = _sample_points(self._dim, seed)
-        given = _as_curvature(curvature)
+        given = None
+        if curvature is not None:
+            given = as_curvature(
+                curvature, remedy="Pass (a, b), a Curvature, or None to estimate it."
+            )
         if check:
             self._check(points, seed, given)
         self._range = estimate_curvature(self, points) if given is None else given
@@ -245,6 +249,17 @@ def estimate_curvature(function: Function, points: Matrix) -> Curvature:
     return Curvature(a, max(highest, 0.0) * (1 + _WIDENING), certified=False)
 
 
+def seen_range(curvature: Curvature) -> tuple[float, float]:
+    """Return the ends of a range, those of an estimated one without its widening: what was met.
+
+    >>> seen_range(Curvature(0.9, 2.2, certified=False))
+    (1.0, 2.0)
+    """
+    if curvature.certified:
+        return curvature.a, curvature.b
+    return curvature.a / (1 - _WIDENING), curvature.b / (1 + _WIDENING)
+
+
 def _hessian_ends(function: Function, x: Vector) -> tuple[float, float]:
     if function.dim <= _DENSE_DIM:
         hessian = _dense_hessian(function, x)
@@ -301,14 +316,13 @@ def _sample_points(dim: int, seed: int) -> Matrix:
     return points
 
 
-def _as_curvature(given: object) -> Curvature | None:
-    if given is None or isinstance(given, Curvature):
+def as_curvature(given: object, *, remedy: str) -> Curvature:
+    """Return what a user gave for a curvature as one, or refuse it with this remedy."""
+    if isinstance(given, Curvature):
         return given
     if isinstance(given, tuple | list) and len(given) == 2:
         return Curvature(float(given[0]), float(given[1]))
-    raise InvalidObjective(
-        f"The curvature is {given!r}.", remedy="Pass (a, b), a Curvature, or None to estimate it."
-    )
+    raise InvalidObjective(f"The curvature is {given!r}.", remedy=remedy)
 
 
 def _within(bend: float, curvature: Curvature, rounding: float) -> bool:
