@@ -5,16 +5,25 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: demo test test-all coverage chaos lint types layers check bench format clean
+.PHONY: demo test test-all test-cluster coverage chaos lint types layers check bench bench-cluster \
+  format clean
 
 demo: $(READY)
 	$(BIN)/bequest demo
 
 test: check
-	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/pytest -n $(WORKERS) -m "not slow" --ignore=tests/cluster
+	$(MAKE) test-cluster
 
 test-all: check
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --ignore=tests/cluster
+	$(MAKE) test-cluster
+
+# A real Ray with several machines on this one, in a network namespace of its own: it starts and
+# kills processes, so its tests run one after the other.
+INSIDE := $(BIN)/python tests/cluster/inside.py
+test-cluster: $(READY)
+	$(INSIDE) $(BIN)/pytest tests/cluster
 
 # Every branch of the mathematics and of the protocol is taken by some test that is quick to run.
 coverage: $(READY)
@@ -43,6 +52,9 @@ layers: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/wire.py
+
+bench-cluster: $(READY)
+	$(INSIDE) $(BIN)/python benchmarks/cluster.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -62,6 +62,16 @@ def at_least(claim: str, measured: np.ndarray, target: float) -> Row:
     return Row(claim, median, float(measured.min()), f">= {target:g}", median >= target)
 
 
+def printed(rows: list[Row]) -> int:
+    """Print a table; return 1 if a target was missed."""
+    width = max(len(row.claim) for row in rows)
+    print(f"{'claim':{width}}  {'median':>8}  {'worst':>8}  target")
+    for row in rows:
+        verdict = "" if row.target == "-" else "met" if row.met else "MISSED"
+        print(f"{row.claim:{width}}  {row.median:8.3g}  {row.worst:8.3g}  {row.target:8} {verdict}")
+    return 0 if all(row.met for row in rows) else 1
+
+
 def problem_of(n: int, dim: int) -> tuple[bq.Problem, np.ndarray, np.ndarray]:
     problem = bq.problems.quadratics(n=n, dim=dim, mu=1.0, L=10.0, seed=1)
     stack = problem._groups[0][1]
@@ -254,12 +264,7 @@ def main() -> int:
         *growth(largest),
         *imports(0.5),
     ]
-    width = max(len(row.claim) for row in rows)
-    print(f"{'claim':{width}}  {'median':>8}  {'worst':>8}  target")
-    for row in rows:
-        verdict = "" if row.target == "-" else "met" if row.met else "MISSED"
-        print(f"{row.claim:{width}}  {row.median:8.3g}  {row.worst:8.3g}  {row.target:8} {verdict}")
-    return 0 if all(row.met for row in rows) else 1
+    return printed(rows)
 
 
 if __name__ == "__main__":

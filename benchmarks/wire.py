@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rounds import Row, at_most, seconds, shown
+from rounds import Row, at_most, printed, seconds, shown
 
 from bequest.protocol import wire
 from bequest.protocol.messages import Exchange
@@ -62,12 +62,7 @@ def main() -> int:
     ratio, rows = round_message("float64")
     claim = f"Exchange, d={DIM}: (encode + decode - 20 us) / a copy of its bytes"
     rows = [at_most(claim, ratio, 3.0), *rows, *round_message("float32")[1]]
-    width = max(len(row.claim) for row in rows)
-    print(f"{'claim':{width}}  {'median':>8}  {'worst':>8}  target")
-    for row in rows:
-        verdict = "" if row.target == "-" else "met" if row.met else "MISSED"
-        print(f"{row.claim:{width}}  {row.median:8.3g}  {row.worst:8.3g}  {row.target:8} {verdict}")
-    return 0 if all(row.met for row in rows) else 1
+    return printed(rows)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ Every error says what happened and where, and its ``remedy`` says what to do abo
     │   │   └── OutsideTheRun       happens before the first or after the last round
     │   ├── InvalidWill             a will that cannot be executed in this run
     │   ├── InvalidMethod           a step or a number of rounds that makes no sense
+    │   ├── InvalidPlacement        nodes on hosts that the cluster does not have room for
     │   ├── InvalidData             a table that cannot be read, or cannot be split into silos
     │   ├── InvalidRunFile          a TOML file that cannot be read or understood
     │   ├── InvalidResult           a result file that cannot be used
@@ -33,6 +34,9 @@ Every error says what happened and where, and its ``remedy`` says what to do abo
     ├── MalformedMessage            bytes that are not a message
     │   ├── UnsupportedVersion      a message in another version of the format
     │   └── MessageTooLarge         a message that takes more memory than it may
+    ├── ClusterFailed               a cluster that cannot begin or go on with a run
+    │   ├── NoCluster               nothing answers at that address
+    │   └── CannotLoad              a node's data that cannot be loaded on its host
     ├── OptimumUnknown              the minimiser does not exist or was not found
     ├── ReplayDiffers               a replay that leads to another state than its run
     ├── Stalled                     a network of nodes that wait for each other; a defect
@@ -146,6 +150,10 @@ class InvalidMethod(InvalidInput):
     """A step or a number of rounds that makes no sense."""
 
 
+class InvalidPlacement(InvalidInput):
+    """Nodes on hosts that the cluster does not have, or does not have room for."""
+
+
 class InvalidData(InvalidInput):
     """A table that cannot be read, or cannot be split into silos."""
 
@@ -180,6 +188,18 @@ class UnsupportedVersion(MalformedMessage):
 
 class MessageTooLarge(MalformedMessage):
     """A message that takes, or could take, more memory than it may."""
+
+
+class ClusterFailed(BequestError):
+    """A cluster that cannot begin a run, or cannot go on with it."""
+
+
+class NoCluster(ClusterFailed):
+    """Nothing answers at the address of a cluster."""
+
+
+class CannotLoad(ClusterFailed):
+    """The data of a node cannot be loaded on its host."""
 
 
 class OptimumUnknown(BequestError):

@@ -52,17 +52,42 @@ class Film:
         index = (state.round - self._since - 1) // _CHUNK
         chunk = self._chunks.get(index)
         if chunk is None:
-            first = self._since + 1 + index * _CHUNK
-            length = min(_CHUNK, self._plan.rounds + 1 - first)
-            shape = (length, len(self._members), self._plan.problem.dim)
-            X, Z, G = np.empty((3, *shape))
-            chunk = self._chunks[index] = _Chunk(first, X, Z, G, [len(self._members)] * length)
+            chunk = self._begin_chunk(index)
         slot = state.round - chunk.first
         chunk.X[slot, row], chunk.Z[slot, row], chunk.G[slot, row] = state.x, state.z, state.g
         chunk.missing[slot] -= 1
         if slot == len(chunk.missing) - 1 and not any(chunk.missing):
-            del self._chunks[index]
-            self._measure(chunk, len(chunk.missing))
+            self._end_chunk(index)
+
+    def take_many(self, process: int, first: int, states: Tensor) -> None:
+        """Keep the states (x, z and g) of one node after consecutive rounds from ``first`` on."""
+        row = self._row.get(process)
+        if row is None:
+            return
+        while states.shape[1]:
+            index = (first - self._since - 1) // _CHUNK
+            chunk = self._chunks.get(index) or self._begin_chunk(index)
+            slot = first - chunk.first
+            count = min(states.shape[1], len(chunk.missing) - slot)
+            slots = slice(slot, slot + count)
+            for kept, new in zip((chunk.X, chunk.Z, chunk.G), states, strict=True):
+                kept[slots, row] = new[:count]
+            for taken in range(slot, slot + count):
+                chunk.missing[taken] -= 1
+            if not any(chunk.missing):
+                self._end_chunk(index)
+            first, states = first + count, states[:, count:]
+
+    def _begin_chunk(self, index: int) -> _Chunk:
+        first = self._since + 1 + index * _CHUNK
+        length = min(_CHUNK, self._plan.rounds + 1 - first)
+        X, Z, G = np.empty((3, length, len(self._members), self._plan.problem.dim))
+        chunk = self._chunks[index] = _Chunk(first, X, Z, G, [len(self._members)] * length)
+        return chunk
+
+    def _end_chunk(self, index: int) -> None:
+        chunk = self._chunks.pop(index)
+        self._measure(chunk, len(chunk.missing))
 
     def _measure(self, chunk: _Chunk, rounds: int) -> None:
         if not rounds or not self.is_bounded:

@@ -70,6 +70,11 @@ class Gauges:
         curvature = strength if strength > 0 else stiffness
         return bool(self._spread[-1] <= scale and self._slope[-1] <= scale * curvature)
 
+    def reading(self, t: int) -> tuple[float | None, float, float, float]:
+        """Return (error, invariant gap, gradient norm, disagreement) after round t."""
+        error = None if self._optima is None else float(self._error[t])
+        return error, float(self._gap[t]), float(self._slope[t]), float(self._spread[t])
+
     def trajectory(self) -> Trajectory:
         """Return everything that was measured, read-only."""
         for gauge in (self._error, self._gap, self._slope, self._spread):

@@ -63,7 +63,7 @@ class Ledger:
     def observe(self, process: int, effect: Effect) -> None:
         """Take note of one effect."""
         if isinstance(effect, Completed):
-            self._latest[process] = effect.x
+            self.remember(process, effect.x)
         elif isinstance(effect, Decided):
             self._prepared[effect.epoch, process] = effect
         elif isinstance(effect, Adopted | Withdrawn):
@@ -77,6 +77,10 @@ class Ledger:
             self.dropped.append((process, effect))
         elif isinstance(effect, Failed):
             self.failures[process] = effect.why
+
+    def remember(self, process: int, x: Vector) -> None:
+        """Keep the latest iterate of a node, in case that it is lost."""
+        self._latest[process] = x
 
     def commit(self, change: Committed) -> None:
         """Record a change that has come into force."""
@@ -99,7 +103,7 @@ class Ledger:
         decided = self._prepared[change.epoch, handover.node]
         assert isinstance(decided, Decided)  # noqa: S101 - leavers decide before anything begins
         bequest, farewell = decided.bequest, decided.farewell
-        self._remember(handover.node, bequest.legacy)
+        self._keep_receipt(handover.node, bequest.legacy)
         self.departures.append(
             DepartureRecord(
                 node=handover.node,
@@ -141,7 +145,7 @@ class Ledger:
         parts = [part for part in (own, inherited) if part is not None]
         will = self._plan.wills.get(adoption.node)
         legacy = None if own is None or own.is_zero else own
-        self._remember(adoption.node, legacy)
+        self._keep_receipt(adoption.node, legacy)
         self.departures.append(
             DepartureRecord(
                 node=adoption.node,
@@ -194,7 +198,7 @@ class Ledger:
         lost = tuple(sorted(counted))
         self.commit(Committed(-1, t, False, (), (), adoptions, None, None, lost))
 
-    def _remember(self, node: int, legacy: Legacy | None) -> None:
+    def _keep_receipt(self, node: int, legacy: Legacy | None) -> None:
         if legacy is None:
             self.receipts.pop(node, None)
         else:

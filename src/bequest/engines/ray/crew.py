@@ -1,0 +1,251 @@
+"""The nodes of one host: what reaches them goes in, what leaves the host comes out.
+
+Without Ray, and without I/O: the actor around it (``host``) only carries parcels.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from bequest.engines.ray.parcels import Letter
+from bequest.engines.ray.reports import Ended, Reel
+from bequest.protocol.events import (
+    Began,
+    Checkpointed,
+    Completed,
+    Decided,
+    Failed,
+    Leave,
+    Received,
+    Send,
+)
+from bequest.protocol.messages import STEWARD, Checkpoint, Exchange, Inquiry, Ready
+from bequest.protocol.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from bequest.core.arrays import Vector
+    from bequest.core.legacy import Legacy
+    from bequest.protocol.events import Effect, Event
+    from bequest.protocol.node import Node
+
+# Where the steward is; hosts have names.
+STEWARDSHIP = ""
+
+# For so many rounds it is remembered which exchanges have gone; nobody is this far behind.
+_REMEMBERED = 16
+
+
+class _Route(NamedTuple):
+    """Where a message goes: to nodes here, and to nodes on other hosts."""
+
+    here: tuple[int, ...]
+    elsewhere: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@dataclass(eq=False)
+class Outgoing:
+    """What is to leave the host.
+
+    Attributes:
+        prompt: host -> letters that go at once.
+        explained: host -> letters that go once the office has the report: nothing that is
+            handed over, or kept for the case of a crash, counts before it is on record.
+        urgent: whether the report is not to wait for more.
+    """
+
+    prompt: dict[str, list[Letter]] = field(default_factory=dict)
+    explained: dict[str, list[Letter]] = field(default_factory=dict)
+    urgent: bool = False
+
+
+class Crew:
+    """The nodes of one host.
+
+    Args:
+        name: the host's.
+        where: node -> the name of its host, for everybody.
+        doomed: those here who are to die after a round, as (node, round).
+        oracle: round -> x* from its end on, for studies with wills that know it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        where: Mapping[int, str],
+        *,
+        doomed: Iterable[tuple[int, int]] = (),
+        oracle: Mapping[int, Vector] | None = None,
+    ) -> None:
+        self.name = name
+        self.nodes: dict[int, Node] = {}
+        self.reel = Reel()
+        self._where = {**where, STEWARD: STEWARDSHIP}
+        self._doomed, self._oracle = set(doomed), oracle or {}
+        self._queue: deque[tuple[int, Event]] = deque()
+        self._routes: dict[tuple[int, ...], _Route] = {}
+        self._out = Outgoing()
+        # host -> (epoch, round) -> exchanges that wait for those of the other nodes here
+        self._held: dict[str, dict[tuple[int, int], list[Letter]]] = {}
+        # (host, epoch, round) -> how many of them have gone
+        self._gone: dict[tuple[str, int, int], int] = {}
+        # node -> the epoch it is in, and the hosts that it talks to
+        self._talks: dict[int, tuple[int, frozenset[str]]] = {}
+        self._release = False
+
+    # --- who is here --------------------------------------------------------------------------
+
+    def seat(self, node: Node) -> None:
+        """Let a founding member in."""
+        self.nodes[node.ident] = node
+
+    def admit(self, node: Node) -> None:
+        """Let somebody in who comes later, and let it ask the steward."""
+        self.nodes[node.ident] = node
+        self._carry_out(node, node.apply())
+
+    def locate(self, node: int, host: str) -> None:
+        """Hear that a node is on another host from now on."""
+        self._where[node] = host
+        self._routes.clear()
+
+    def leave(self, node: int, after: int = 0) -> None:
+        """Ask a node to go."""
+        self._queue.append((node, Leave(after)))
+
+    def leave_all(self) -> None:
+        """Ask everybody here to go."""
+        for node in self.nodes:
+            self.leave(node)
+
+    def give_receipt(self, node: int, receipt: Legacy) -> None:
+        """Let a node that wants to come back know what is remembered of it."""
+        if node in self.nodes and self.nodes[node].receipt is None:
+            self.nodes[node].receipt = receipt
+
+    # --- what happens -------------------------------------------------------------------------
+
+    def deliver(self, letters: Iterable[Letter]) -> None:
+        """Take in what has arrived."""
+        for sender, receivers, message in letters:
+            event = Received(sender, message)
+            for receiver in receivers:
+                self._queue.append((receiver, event))
+            # Whatever the steward wants, nobody is to wait for what is held back here.
+            self._release |= sender == STEWARD
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is left to happen without anything from outside."""
+        return bool(self._queue)
+
+    def run(self, most: int = 1000) -> Outgoing:
+        """Let what can happen here, but not more at a time; return what is to leave the host.
+
+        Nodes that need nobody elsewhere could go on for ever, and whoever asks whether they are
+        alive would wait.
+        """
+        queue, nodes = self._queue, self.nodes
+        while queue and most:
+            most -= 1
+            receiver, event = queue.popleft()
+            node = nodes.get(receiver)
+            if node is not None:
+                self._carry_out(node, node.handle(event))
+            elif isinstance(event, Received) and type(event.message) is Inquiry:
+                # Whoever calls a process that has ended hears that it has.
+                self.reel.end(Ended(receiver, -1, "its process has ended"))
+                self._out.urgent = True
+        self._dispatch()
+        out, self._out, self._release = self._out, Outgoing(), False
+        return out
+
+    def _carry_out(self, node: Node, effects: list[Effect]) -> None:
+        doomed = False
+        for effect in effects:
+            if isinstance(effect, Send):
+                self._send(node, effect)
+            elif isinstance(effect, Completed):
+                self.reel.take(node.ident, effect)
+                doomed |= self._is_doomed(node.ident, effect.round)
+            else:
+                self.reel.take(node.ident, effect)
+                self._out.urgent |= isinstance(effect, Began | Decided | Failed | Checkpointed)
+                if isinstance(effect, Began):
+                    if effect.round in self._oracle:
+                        node.setting = replace(node.setting, optimum=self._oracle[effect.round])
+                    doomed |= self._is_doomed(node.ident, effect.round)
+                elif isinstance(effect, Failed):
+                    self._remove(node, effect.why)
+        if doomed:
+            self._remove(node, "its process is gone", silent=True)
+        elif node.state is State.GONE:
+            self._remove(node)
+
+    def _is_doomed(self, node: int, t: int) -> bool:
+        if (node, t) not in self._doomed:
+            return False
+        self._doomed.discard((node, t))
+        return True
+
+    def _remove(self, node: Node, why: str | None = None, *, silent: bool = False) -> None:
+        if self.nodes.get(node.ident) is not node:
+            return
+        del self.nodes[node.ident]
+        self.reel.end(Ended(node.ident, node.life, why, silent))
+        self._out.urgent = True
+        self._talks.pop(node.ident, None)
+
+    # --- what leaves --------------------------------------------------------------------------
+
+    def _send(self, node: Node, send: Send) -> None:
+        to, message = send
+        route = self._routes.get(to)
+        if route is None:
+            route = self._routes[to] = self._route(to)
+        if route.here:
+            event = Received(node.ident, message)
+            for receiver in route.here:
+                self._queue.append((receiver, event))
+        if isinstance(message, Exchange) and self._talks.get(node.ident, (0,))[0] != message.epoch:
+            self._talks[node.ident] = message.epoch, frozenset(host for host, _ in route.elsewhere)
+        for host, receivers in route.elsewhere:
+            letter = Letter(node.ident, receivers, message)
+            if isinstance(message, Exchange):
+                waiting = self._held.setdefault(host, {})
+                waiting.setdefault((message.epoch, message.round), []).append(letter)
+            elif isinstance(message, Ready | Checkpoint):
+                self._out.explained.setdefault(host, []).append(letter)
+            else:
+                self._out.prompt.setdefault(host, []).append(letter)
+
+    def _route(self, to: tuple[int, ...]) -> _Route:
+        elsewhere: dict[str, list[int]] = {}
+        for node in to:
+            elsewhere.setdefault(self._where[node], []).append(node)
+        here = tuple(elsewhere.pop(self.name, ()))
+        return _Route(here, tuple((host, tuple(nodes)) for host, nodes in elsewhere.items()))
+
+    def _dispatch(self) -> None:
+        """Let go what every node here has contributed to: one parcel per host and round.
+
+        That nobody waits for ever: everybody who completes round t sends for round t + 1, so that
+        whatever is held back for a round goes once everybody here has completed the one before;
+        and nobody needs it to do that.
+        """
+        for host, waiting in self._held.items():
+            for key in sorted(waiting):
+                gone = self._gone.get((host, *key), 0) + len(waiting[key])
+                if self._release or gone >= self._expected(host, key[0]):
+                    self._out.prompt.setdefault(host, []).extend(waiting.pop(key))
+                    self._gone[host, *key] = gone
+        if len(self._gone) > _REMEMBERED * len(self._held):
+            epoch, t = max(key[1:] for key in self._gone)
+            near = (epoch, t - _REMEMBERED // 2)
+            self._gone = {key: n for key, n in self._gone.items() if key[1:] > near}
+
+    def _expected(self, host: str, epoch: int) -> int:
+        return sum(there == epoch and host in hosts for there, hosts in self._talks.values())

@@ -1,0 +1,241 @@
+"""One process of the cluster, with the nodes that live in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import traceback
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import ray
+from ray.exceptions import RayError
+
+from bequest.engines.assembly import Ending
+from bequest.engines.ray import machines
+from bequest.engines.ray.crew import STEWARDSHIP, Crew
+from bequest.engines.ray.deaths import death_of
+from bequest.engines.ray.parcels import pack, unpack
+from bequest.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bequest.core.arrays import Vector
+    from bequest.core.legacy import Legacy
+    from bequest.engines.assembly import Seat
+    from bequest.engines.ray.crew import Outgoing
+
+# So many rounds are reported at once, or what there is after so many seconds.
+_ROUNDS, _SECONDS = 64, 0.1
+# So many reports may be under way: a host that is faster than the office waits for it.
+_UNDER_WAY = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Posting:
+    """What a host is to do.
+
+    Attributes:
+        name: its own.
+        seats: the nodes that are there from the start.
+        where: node -> the name of its host, for everybody.
+        leaving: node -> after which round it is to leave.
+        doomed: who is to die after which round.
+        oracle: round -> x* from its end on, where a will knows it.
+        grace: how long it stays after a SIGTERM if nobody ends it.
+    """
+
+    name: str
+    seats: tuple[Seat, ...]
+    where: Mapping[int, str]
+    leaving: Mapping[int, int] = field(default_factory=dict)
+    doomed: tuple[tuple[int, int], ...] = ()
+    oracle: Mapping[int, Vector] | None = None
+    grace: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """A host that is ready.
+
+    Attributes:
+        pid: its process.
+        version: of bequest.
+        failures: node -> what went wrong when its loss was made ready there.
+        hears_sigterm: whether a SIGTERM to it means to leave in good order.
+    """
+
+    pid: int
+    version: str
+    failures: Mapping[int, str]
+    hears_sigterm: bool
+
+
+class Host:
+    """The actor: it carries parcels to its crew, and what the crew says to others."""
+
+    def __init__(self, posting: Posting) -> None:
+        # Iterates that escape are the office's business; a million warnings are nobody's.
+        np.seterr(over="ignore", invalid="ignore")
+        self._posting = posting
+        self._crew = Crew(posting.name, posting.where, doomed=posting.doomed, oracle=posting.oracle)
+        self._others: dict[str, Any] = {}
+        self._office: Any = None
+        self._number = 0
+        self._under_way = 0
+        self._room = asyncio.Event()
+        self._room.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- beginning and end --------------------------------------------------------------------
+
+    async def prepare(self) -> Presence:
+        """Load everybody's data; say what cannot be loaded."""
+        failures: dict[int, str] = {}
+        for seat in self._posting.seats:
+            try:
+                seat.objective.gradient(seat.start)
+                self._crew.seat(seat.fill())
+            except Exception as error:  # noqa: BLE001 - a user's loader may raise anything
+                failures[seat.ident] = f"{type(error).__name__}: {error}"
+        loop = asyncio.get_running_loop()
+        hears = machines.on_sigterm(partial(loop.call_soon_threadsafe, self._terminated))
+        return Presence(os.getpid(), __version__, failures, hears)
+
+    async def meet(self, others: dict[str, Any], office: Any) -> None:  # noqa: ANN401
+        """Get to know everybody: name -> actor; the steward's name is empty."""
+        self._others, self._office = others, office
+        for node, after in self._posting.leaving.items():
+            self._crew.leave(node, after)
+        self._start(self._report_now_and_then())
+        self._start(self._end_with_the_office())
+        await self._turn()
+
+    async def appoint(self, steward: Any) -> None:  # noqa: ANN401
+        """Hear of a new steward."""
+        self._others[STEWARDSHIP] = steward
+
+    async def conclude(self) -> tuple[list[Ending], int]:
+        """Report the rest; return where everybody is, and how many reports there were."""
+        self._report()
+        return [Ending.of(node) for node in self._crew.nodes.values() if node.epoch], self._number
+
+    async def watch(self) -> None:
+        """Never return: whoever waits for this hears when the process dies."""
+        await asyncio.Event().wait()
+
+    async def ping(self) -> None:
+        """Answer."""
+
+    # --- what happens -------------------------------------------------------------------------
+
+    @ray.method(num_returns=0)  # type: ignore[untyped-decorator]
+    async def deliver(self, parcel: bytes) -> None:
+        """Take in what has arrived from another host or from the steward."""
+        self._crew.deliver(unpack(parcel))
+        await self._turn()
+
+    async def admit(self, seat: Seat, leaves: int | None) -> str | None:
+        """Let a node in that comes from outside; return what went wrong, if something did."""
+        try:
+            seat.objective.gradient(seat.start)
+            node = seat.fill()
+        except Exception as error:  # noqa: BLE001 - a user's loader may raise anything
+            return f"{type(error).__name__}: {error}"
+        self._crew.locate(seat.ident, self._posting.name)
+        self._crew.admit(node)
+        if leaves is not None:
+            self._crew.leave(seat.ident, leaves)
+        await self._turn()
+        return None
+
+    async def locate(self, node: int, host: str) -> None:
+        """Hear that a node is on another host from now on."""
+        self._crew.locate(node, host)
+
+    async def give_receipt(self, node: int, receipt: Legacy) -> None:
+        """Let a node that wants to come back know what is remembered of it."""
+        self._crew.give_receipt(node, receipt)
+
+    async def preempt(self) -> None:
+        """Let everybody here leave: the machine is about to go."""
+        self._crew.leave_all()
+        await self._turn()
+
+    def _terminated(self) -> None:
+        """Leave in good order; the office ends this process when everybody has gone."""
+        if self._office is not None:
+            self._office.preempted.remote(self._posting.name)
+            self._start(self.preempt())
+        asyncio.get_running_loop().call_later(self._posting.grace, os._exit, 1)
+
+    # --- what follows -------------------------------------------------------------------------
+
+    async def _turn(self) -> None:
+        """Let the crew do what it can, and carry out what it wants."""
+        if not self._others:
+            return
+        try:
+            await self._go_on()
+        except RayError:
+            pass  # the office is gone, and so are we
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            story = "".join(traceback.format_exception(error))
+            self._office.broken.remote(self._posting.name, story)
+
+    async def _go_on(self) -> None:
+        while True:
+            if not self._room.is_set():
+                await self._room.wait()
+            out = self._crew.run()
+            for host, letters in out.prompt.items():
+                self._others[host].deliver.remote(pack(letters))
+            if out.explained:
+                await self._explain(out)
+            elif out.urgent or self._crew.reel.rounds >= _ROUNDS:
+                self._report()
+            if not self._crew.is_busy:
+                return
+            await asyncio.sleep(0)  # let others be heard
+
+    async def _explain(self, out: Outgoing) -> None:
+        await self._report()
+        for host, letters in out.explained.items():
+            self._others[host].deliver.remote(pack(letters))
+
+    def _report(self) -> asyncio.Task[None]:
+        """Send everything to the office that it does not know yet."""
+        items = self._crew.reel.cut()
+        self._number += 1
+        ref = self._office.report.remote(self._posting.name, self._number, items)
+        self._under_way += 1
+        if self._under_way >= _UNDER_WAY:
+            self._room.clear()
+        return self._start(self._acknowledged(ref))
+
+    async def _end_with_the_office(self) -> None:
+        """End this process when the office is gone: nobody would ever hear of it again."""
+        await death_of(self._office)
+        os._exit(1)
+
+    async def _acknowledged(self, ref: Any) -> None:  # noqa: ANN401
+        with contextlib.suppress(RayError):
+            await ref
+        self._under_way -= 1
+        self._room.set()
+
+    async def _report_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(_SECONDS)
+            if self._crew.reel.rounds:
+                self._report()
+
+    def _start(self, coroutine: Any) -> asyncio.Task[None]:  # noqa: ANN401
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)  # a task that nobody holds can vanish
+        task.add_done_callback(self._tasks.discard)
+        return task

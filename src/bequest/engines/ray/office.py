@@ -1,0 +1,552 @@
+"""The office: it sees to the processes of a run, and keeps its record.
+
+It watches over the hosts and the steward, tells machines' nodes to leave when Ray drains them,
+gives the verdict on processes that died, lets in who comes from outside, and turns reports into
+the record. It takes no part in the rounds: the hosts talk to each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.exceptions import RayError
+
+from bequest import files
+from bequest.engines.assembly import charter_of, comers, departure_after, outcome_of, seat_of
+from bequest.engines.ray import actors, machines
+from bequest.engines.ray.annals import Annals
+from bequest.engines.ray.chronicle import Chronicle
+from bequest.engines.ray.crew import STEWARDSHIP
+from bequest.engines.ray.deaths import death_of
+from bequest.engines.ray.dials import Dials
+from bequest.engines.ray.reports import Ended, Told
+from bequest.engines.ray.view import Happening, HostView, View
+from bequest.protocol.events import Committed, Failed, Finished, Lost
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bequest.core.steps import StepChoice
+    from bequest.engines.base import Outcome, Plan
+    from bequest.engines.ray.placement import Placement
+    from bequest.engines.ray.reports import Item
+    from bequest.protocol.events import Effect
+    from bequest.protocol.messages import Purpose
+
+# How often drained machines are looked for, in seconds; a SIGTERM may leave no more than 30.
+_LOOK = 0.2
+# A planned death is noticed when everybody waits for it, or after so many seconds.
+_UNNOTICED = 2.0
+# An office that has written down the outcome stays so long for somebody who asks for it.
+_LINGER = 10.0
+_TOLD = 50
+
+
+@dataclass(eq=False)
+class _Station:
+    """A host as the office sees it."""
+
+    actor: Any
+    pid: int
+    machine: str
+    ident: str
+    state: str = "there"
+    heard: float = field(default_factory=time.monotonic)
+    reports: int = 0
+    early: dict[int, list[Item]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Brief:
+    """What the office is to see to.
+
+    Attributes:
+        plan: the run.
+        first: its first step.
+        placement: where everybody is at the start.
+        namespace: of the run's actors.
+        patience: how long a host may stay silent before it counts as dead, in seconds.
+        record: where the outcome is written; None for nowhere.
+        fingerprint: what tells this plan from another.
+    """
+
+    plan: Plan
+    first: StepChoice
+    placement: Placement
+    namespace: str
+    patience: float
+    record: Path | None
+    fingerprint: str
+
+
+class Office:
+    """The actor."""
+
+    def __init__(self, brief: Brief) -> None:
+        self._brief, self._plan = brief, brief.plan
+        self._chronicle = Chronicle(brief.plan, brief.first, self._on_begun)
+        self._dials = Dials(brief.namespace)
+        self._stations: dict[str, _Station] = {}
+        self._where = dict(brief.placement.hosts)
+        # node -> in which life it is there; those who are not there are not in it
+        self._lives: dict[int, int] = dict.fromkeys(brief.plan.network(), 0)
+        self._latest_life = dict(self._lives)
+        self._verdicts: list[Lost] = []
+        self._silent: dict[int, tuple[int, float]] = {}
+        self._admitted: set[tuple[int, int]] = set()
+        self._steward: Any = None
+        self._steward_pid: int | None = None
+        self._term = 0
+        self._error: BaseException | None = None
+        self._outcome: Outcome | None = None
+        self._began = self._asked = time.monotonic()
+        self._annals = None if brief.record is None else Annals(brief.record.with_suffix(".jsonl"))
+        self._version = 0
+        self._news = asyncio.Event()
+        self._happenings: deque[Happening] = deque(maxlen=_TOLD)
+        self._departed = 0
+        self._concluding = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- beginning and end --------------------------------------------------------------------
+
+    async def open(self, stations: Mapping[str, tuple[Any, int]], steward: Any, own: Any) -> None:  # noqa: ANN401
+        """Begin: everybody gets to know everybody, and the steward founds the network.
+
+        Args:
+            stations: host -> its actor and its process.
+            steward: the first one.
+            own: the office's own actor.
+        """
+        self._own = own
+        self._began = time.monotonic()
+        for name, (actor, pid) in stations.items():
+            machine = self._brief.placement.machines[name]
+            self._stations[name] = _Station(actor, pid, machine.name, machine.ident)
+        self._steward = steward
+        self._steward_pid = await steward.pid.remote()
+        everybody = {**{n: s.actor for n, s in self._stations.items()}, STEWARDSHIP: steward}
+        meetings = [s.actor.meet.remote(everybody, own) for s in self._stations.values()]
+        await asyncio.gather(*map(_settled, meetings))
+        for name in self._stations:
+            self._start(self._watch_host(name))
+        self._start(self._watch_steward(steward))
+        self._start(self._look_around())
+        hosts = {name: station.actor for name, station in self._stations.items()}
+        await _settled(steward.begin.remote(self._where, hosts, own))
+
+    async def follow(self, version: int, timeout: float = 0.5) -> View:
+        """Return the present view, once there is a later one than that version."""
+        self._asked = time.monotonic()
+        if self._version <= version and self._outcome is None and self._error is None:
+            self._news.clear()
+            try:
+                await asyncio.wait_for(self._news.wait(), timeout)
+            except TimeoutError:
+                self._version += 1  # time has passed
+        if self._error is not None:
+            raise self._error
+        return self._view()
+
+    async def watch(self) -> None:
+        """Never return: whoever waits for this hears when the process dies."""
+        await asyncio.Event().wait()
+
+    async def fingerprint(self) -> str:
+        """Return what tells this run from another."""
+        return self._brief.fingerprint
+
+    async def outcome(self) -> Outcome:
+        """Return how it ended, when it has."""
+        assert self._outcome is not None  # noqa: S101 - asked when the view has a status
+        return self._outcome
+
+    async def addresses(self) -> dict[str, Any]:
+        """Return the actors of the run, its own not included, for whoever is to end them."""
+        hosts = {name: s.actor for name, s in self._stations.items() if s.state != "gone"}
+        return {**hosts, STEWARDSHIP: self._steward}
+
+    # --- what hosts and the steward say -------------------------------------------------------
+
+    async def report(self, host: str, number: int, items: list[Item]) -> None:
+        """Take in a host's report; they may overtake each other."""
+        station = self._stations[host]
+        station.heard = time.monotonic()
+        station.early[number] = items
+        try:
+            while station.reports + 1 in station.early:
+                station.reports += 1
+                self._take_in(host, station.early.pop(station.reports))
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            self._fail(error)
+        self._tell()
+
+    def _take_in(self, host: str, items: list[Item]) -> None:
+        self._chronicle.report(items)
+        for item in items:
+            if isinstance(item, Told) and isinstance(item.effect, Failed):
+                self._say(f"node {item.process} on {host} failed: {item.effect.why}")
+            elif isinstance(item, Ended):
+                self._ended(item)
+        if not self._chronicle.film.is_bounded:
+            self._conclude()
+
+    def _ended(self, item: Ended) -> None:
+        life = self._latest_life[item.process] if item.life < 0 else item.life
+        if self._lives.get(item.process) == life:
+            del self._lives[item.process]
+        if item.silent:
+            self._silent[item.process] = life, time.monotonic()
+        elif item.why is not None:
+            self._condemn(item.process, life, item.why)
+        self._let_go(self._where[item.process])
+
+    async def note(
+        self,
+        term: int,
+        effects: Sequence[Effect],
+        awaited: tuple[int, ...],
+        stop: int,
+        epoch: int,
+        phase: str,
+    ) -> None:
+        """Take in what a steward decided, and for whom it waits after which round."""
+        if term != self._term:
+            return
+        _ = phase
+        try:
+            for effect in effects:
+                if isinstance(effect, Committed):
+                    self._chronicle.commit(effect)
+                elif isinstance(effect, Finished):
+                    self._conclude()
+            if awaited:
+                self._start(self._let_the_world_move(awaited, stop, epoch))
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            self._fail(error)
+        self._tell()
+
+    async def broken(self, host: str, why: str) -> None:
+        """Hear from a host that it cannot go on; only an error of ours leads here."""
+        self._say(f"{host} cannot go on: {why}")
+        ray.kill(self._stations[host].actor)
+
+    async def steward_broken(self, error: Exception) -> None:
+        """Hear from a steward that it cannot go on; only an error of ours leads here."""
+        self._fail(error)
+
+    async def preempted(self, host: str) -> None:
+        """Hear from a host that it has been asked to go."""
+        self._preempt(host, "its process was asked to go")
+
+    # --- who comes and goes -------------------------------------------------------------------
+
+    def _condemn(self, node: int, life: int, why: str) -> None:
+        """Give the verdict that a node is lost."""
+        verdict = Lost(node, why, life)
+        self._verdicts.append(verdict)
+        self._chronicle.lose(node)
+        if self._steward is not None:
+            self._steward.lost.remote(verdict)
+
+    def _on_begun(self, change: Committed) -> None:
+        """Tell of a change that has come into force."""
+        ledger = self._chronicle.ledger
+        for record in ledger.departures[self._departed :]:
+            self._say(str(record))
+            self._dials.departed(crashed=record.crashed)
+        self._departed = len(ledger.departures)
+        if change.arrival is not None:
+            self._say(str(ledger.changes[-1]))
+        for node in self._lives:
+            receipt = ledger.receipts.get(node)
+            if receipt is not None and node not in change.members:
+                self._stations[self._where[node]].actor.give_receipt.remote(node, receipt)
+
+    async def _let_the_world_move(self, awaited: tuple[int, ...], stop: int, epoch: int) -> None:
+        """Everybody waits: whoever is expected from outside comes now."""
+        try:
+            for node, (life, _) in sorted(self._silent.items()):
+                self._condemn(node, life, "its process is gone")
+            self._silent.clear()
+            while self._chronicle.epoch < epoch:  # receipts are in the reports
+                await asyncio.sleep(0.01)
+            for purpose, node in comers(self._plan, stop):
+                if node in awaited and (stop, node) not in self._admitted:
+                    self._admitted.add((stop, node))
+                    await self._admit(node, purpose, stop)
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            self._fail(error)
+
+    async def _admit(self, node: int, purpose: Purpose, t: int) -> None:
+        station, host = self._home_for(node)
+        life = self._latest_life.get(node, -1) + 1
+        ledger = self._chronicle.ledger
+        seat = seat_of(
+            self._plan,
+            node,
+            host=self._brief.placement.domains[node] if host == self._where[node] else host,
+            step=ledger.steps[-1].value,
+            t=t,
+            purpose=purpose,
+            receipt=ledger.receipts.get(node),
+            life=life,
+        )
+        self._lives[node] = self._latest_life[node] = life
+        self._chronicle.admit(node)
+        if host != self._where[node]:
+            self._where[node] = host
+            others = [s.actor for s in self._stations.values() if s.state == "there"]
+            moves = [actor.locate.remote(node, host) for actor in [*others, self._steward]]
+            await asyncio.gather(*map(_settled, moves))
+        try:
+            why = await station.actor.admit.remote(seat, departure_after(self._plan, node, t))
+        except RayError:
+            return  # its host has died meanwhile; whoever watches it says so
+        if why is not None:
+            raise actors.cannot_load({node: why}, host)
+
+    def _home_for(self, node: int) -> tuple[_Station, str]:
+        """Return the host of somebody who comes: its own, or another if that is gone."""
+        own = self._where[node]
+        there = [name for name, s in self._stations.items() if s.state == "there"]
+        name = own if own in there else min(there, key=self._crowd)
+        return self._stations[name], name
+
+    def _crowd(self, host: str) -> int:
+        return sum(self._where[node] == host for node in self._lives)
+
+    # --- watching -----------------------------------------------------------------------------
+
+    async def _watch_host(self, name: str) -> None:
+        """Wait for a host to die: an unavailable one may come back, a dead one does not."""
+        station = self._stations[name]
+        why = await death_of(station.actor)
+        station.state = "gone"
+        if self._outcome is not None:
+            return
+        nodes = sorted(node for node in self._lives if self._where[node] == name)
+        if nodes:
+            self._say(f"{name} died ({why}) with nodes {', '.join(map(str, nodes))}")
+        for node in nodes:
+            self._condemn(node, self._lives.pop(node), f"{name} died: {why}")
+        self._tell()
+
+    async def _watch_steward(self, steward: Any) -> None:  # noqa: ANN401
+        """Wait for the steward to die, and let another one take over."""
+        await death_of(steward)
+        if self._outcome is not None:
+            return
+        try:
+            self._steward, self._steward_pid = None, None
+            self._term += 1
+            self._say(f"the steward died; steward {self._term + 1} asks everybody where they are")
+            charter = charter_of(self._plan, self._brief.first)
+            new = actors.steward(self._brief, charter, self._term)
+            pid = await new.pid.remote()
+            stations = {n: s for n, s in self._stations.items() if s.state != "gone"}
+            appointments = [s.actor.appoint.remote(new) for s in stations.values()]
+            await asyncio.gather(*map(_settled, appointments))
+            self._steward, self._steward_pid = new, pid
+            self._start(self._watch_steward(new))
+            hosts = {name: station.actor for name, station in self._stations.items()}
+            gone = [v for v in self._verdicts if v.node not in self._lives]
+            await _settled(
+                new.take_over.remote(self._where, hosts, self._own, dict(self._lives), gone)
+            )
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            self._fail(error)
+
+    async def _look_around(self) -> None:
+        """Look for machines that are drained, hosts that are frozen, and deaths unnoticed."""
+        try:
+            while self._outcome is None:
+                await asyncio.sleep(_LOOK)
+                leaving = await asyncio.to_thread(_draining)
+                for name, station in self._stations.items():
+                    if station.ident in leaving:
+                        self._preempt(name, f"machine {station.machine} is drained")
+                    self._check_pulse(name, station)
+                for node, (life, since) in list(self._silent.items()):
+                    if time.monotonic() - since > _UNNOTICED:
+                        del self._silent[node]
+                        self._condemn(node, life, "its process is gone")
+                self._show()
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            self._fail(error)
+
+    def _show(self) -> None:
+        film = self._chronicle.film
+        error, gap, slope, _ = self._reading()
+        readings = {
+            "round": film.measured,
+            "survivors": len(film.members),
+            "error": error,
+            "gradient_norm": slope,
+            "invariant_gap": gap,
+        }
+        self._dials.show(readings)
+        if self._annals is not None:
+            self._annals.read_off(time.monotonic() - self._began, readings)
+
+    def _check_pulse(self, name: str, station: _Station) -> None:
+        """End a host that has been silent for too long: what cannot answer may be frozen."""
+        silence = time.monotonic() - station.heard
+        if station.state == "gone" or silence < self._brief.patience / 4:
+            return
+        if silence > self._brief.patience:
+            self._say(f"{name} has not answered for {silence:.1f} s and is given up")
+            station.heard = time.monotonic()
+            ray.kill(station.actor)
+        else:
+            self._start(self._ask(station))
+
+    async def _ask(self, station: _Station) -> None:
+        try:
+            await station.actor.ping.remote()
+        except RayError:
+            return  # whoever watches it hears more
+        station.heard = time.monotonic()
+
+    def _preempt(self, host: str, why: str) -> None:
+        station = self._stations[host]
+        if station.state != "there":
+            return
+        station.state = "leaving"
+        nodes = sorted(node for node in self._lives if self._where[node] == host)
+        self._say(f"{host} goes ({why}): nodes {', '.join(map(str, nodes)) or 'none'} leave")
+        station.actor.preempt.remote()
+        self._let_go(host)
+
+    def _let_go(self, host: str) -> None:
+        """End a host that is to go, once everybody on it has left."""
+        station = self._stations[host]
+        if station.state == "leaving" and not self._crowd(host):
+            # Ray waits for a drained machine until its actors are killed, not just gone.
+            ray.kill(station.actor)
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def _conclude(self) -> None:
+        if not self._concluding and self._outcome is None:
+            self._concluding = True
+            self._start(self._take_stock())
+
+    async def _take_stock(self) -> None:
+        """Everybody has stopped: collect where they are, and write down how it ended."""
+        try:
+            there = {n: s for n, s in self._stations.items() if s.state != "gone"}
+            answers = await asyncio.gather(
+                *(_settled(station.actor.conclude.remote()) for station in there.values())
+            )
+            endings = {}
+            for name, answer in zip(there, answers, strict=True):
+                if answer is None:
+                    self._concluding = False  # it has died; the steward will finish once more
+                    return
+                for ending in answer[0]:
+                    endings[ending.ident] = ending
+                while there[name].reports < answer[1]:
+                    await asyncio.sleep(0.01)
+            members = self._chronicle.film.members
+            if any(node not in endings for node in members if node in self._lives):
+                self._concluding = False
+                return
+            chosen = [endings[node] for node in sorted(members & endings.keys())]
+            outcome = outcome_of(self._plan, self._chronicle.film, self._chronicle.ledger, chosen)
+            if self._brief.record is not None:
+                stored = {"fingerprint": self._brief.fingerprint, "outcome": outcome}
+                files.write(self._brief.record, pickle.dumps(stored))
+            self._outcome = outcome
+            self._show()
+            for station in there.values():
+                ray.kill(station.actor)
+            self._say(f"it is over: {outcome.status}")
+            self._tell()
+            self._start(self._linger())
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            self._fail(error)
+
+    async def _linger(self) -> None:
+        """Go, too, if nobody asks any more."""
+        while self._brief.record is None or time.monotonic() - self._asked < _LINGER:
+            await asyncio.sleep(1.0)
+        ray.kill(self._steward)
+        ray.kill(self._own)
+
+    # --- telling ------------------------------------------------------------------------------
+
+    def _say(self, what: str) -> None:
+        t = self._chronicle.film.measured
+        happening = Happening(time.monotonic() - self._began, t, what)
+        self._happenings.append(happening)
+        if self._annals is not None:
+            self._annals.tell(happening)
+
+    def _tell(self) -> None:
+        self._version += 1
+        self._news.set()
+
+    def _fail(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self._tell()
+
+    def _reading(self) -> tuple[float | None, float, float, float]:
+        film = self._chronicle.film
+        return film.gauges.reading(film.measured)
+
+    def _view(self) -> View:
+        film = self._chronicle.film
+        error, gap, slope, _ = self._reading()
+        return View(
+            version=self._version,
+            time=time.monotonic() - self._began,
+            round=film.measured,
+            rounds=self._plan.rounds,
+            epoch=self._chronicle.epoch,
+            members=tuple(sorted(film.members)),
+            error=error,
+            gradient_norm=slope,
+            invariant_gap=gap,
+            departures=self._departed,
+            happenings=tuple(self._happenings),
+            hosts={
+                name: HostView(
+                    s.pid,
+                    s.machine,
+                    tuple(sorted(n for n in self._lives if self._where[n] == name)),
+                    s.state,
+                )
+                for name, s in self._stations.items()
+            },
+            steward=self._steward_pid,
+            term=self._term,
+            status=None if self._outcome is None else self._outcome.status,
+        )
+
+    def _start(self, coroutine: Any) -> None:  # noqa: ANN401
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)  # a task that nobody holds can vanish
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _settled(ref: Any) -> Any:  # noqa: ANN401
+    """Return what a call gives, or None if the process it goes to is gone."""
+    try:
+        return await ref
+    except RayError:
+        return None
+
+
+def _draining() -> dict[str, int]:
+    try:
+        return machines.draining()
+    except Exception:  # noqa: BLE001 - an unreachable GCS is not the end of a run
+        return {}

@@ -1,0 +1,108 @@
+"""A driver that is killed loses nothing: the run goes on, and is found again."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import driver as program
+import pytest
+from faults import is_gone
+from rehearsal import same
+
+import bequest as bq
+from bequest.engines import Loop, Ray
+
+HERE = Path(__file__).parent
+
+
+def start(machines, name, record, rounds):
+    """Start the program; return it once its run has come to round 100."""
+    words = [sys.executable, str(HERE / "driver.py"), machines.address, name, str(record)]
+    running = subprocess.Popen([*words, str(rounds)], cwd=HERE)
+    deadline = time.monotonic() + 120
+    while reached(record) < 100:
+        assert running.poll() is None, "the program has ended"
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return running
+
+
+def reached(record):
+    """The last round in the annals."""
+    annals = record.with_suffix(".jsonl")
+    if not annals.exists():
+        return 0
+    return max(
+        [json.loads(line).get("round", 0) for line in annals.read_bytes().splitlines()] or [0]
+    )
+
+
+def test_a_run_whose_driver_was_killed_is_joined_again(machines, tmp_path):
+    record = tmp_path / "run.outcome"
+    running = start(machines, "joined", record, 1500)
+    running.send_signal(signal.SIGKILL)
+    running.wait(timeout=10)
+    assert running.returncode == -signal.SIGKILL
+    alone = reached(record)
+    views = []
+    engine = Ray(
+        machines.address,
+        nodes_per_host=5,
+        name="joined",
+        record=record,
+        resume=True,
+        watch=views.append,
+    )
+    run = bq.solve(**program.arguments(1500), engine=engine)
+    # It was not begun anew, and not a bit is different.
+    assert views[0].round >= min(alone, 100)
+    hosts = {node: host.machine for host in views[0].hosts.values() for node in host.nodes}
+    loop = bq.solve(**program.arguments(1500), engine=Loop(hosts=hosts))
+    assert same(run, loop)
+    pids = [host.pid for host in views[-1].hosts.values()]
+    assert all(is_gone(pid) for pid in [*pids, views[-1].steward])
+
+
+def test_a_run_that_ended_while_nobody_watched_is_collected(machines, tmp_path):
+    record = tmp_path / "run.outcome"
+    running = start(machines, "collected", record, 400)
+    running.send_signal(signal.SIGKILL)
+    running.wait(timeout=10)
+    deadline = time.monotonic() + 120
+    while not record.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    engine = Ray("127.0.0.1:1", name="collected", record=record, resume=True)
+    run = bq.solve(**program.arguments(400), engine=engine)  # needs no cluster any more
+    assert len(run.departures) == 2
+    assert [
+        entry for entry in map(json.loads, record.with_suffix(".jsonl").open()) if "what" in entry
+    ]
+    # A record of another run is not taken for this one's.
+    with pytest.raises(bq.errors.NoCluster):
+        bq.solve(**program.arguments(401), engine=engine)
+
+
+def test_the_same_name_twice(machines, tmp_path):
+    record = tmp_path / "run.outcome"
+    running = start(machines, "twice", record, 3000)
+    try:
+        for resume, rounds, says in ((False, 3000, "is going on"), (True, 2000, "is another one")):
+            engine = Ray(machines.address, name="twice", record=record, resume=resume)
+            with pytest.raises(bq.errors.ClusterFailed, match=says):
+                bq.solve(**program.arguments(rounds), engine=engine)
+    finally:
+        # An interrupt, unlike a SIGKILL, ends the run.
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=60) != 0
+    import ray
+
+    ray.init(machines.address, log_to_driver=False)
+    deadline = time.monotonic() + 20
+    while [a for a in ray.util.list_named_actors(all_namespaces=True) if "twice" in a["namespace"]]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    ray.shutdown()

@@ -1,0 +1,95 @@
+"""The example of the documentation, and what goes wrong before a run begins."""
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from faults import GRAPH, PROBLEM, check_lineage
+
+import bequest as bq
+from bequest.engines import Ray
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def cluster(machines, driver):
+    driver(machines)
+    return machines
+
+
+def test_the_example_runs(cluster, capsys):
+    """On the machines that are there: its own Ray would need some seconds more to start."""
+    module = runpy.run_path(str(ROOT / "examples" / "ray_cluster.py"))
+    run = module["main"]()
+    said = capsys.readouterr().out
+    assert "host 1 died" in said
+    assert "host 2 goes" in said
+    assert sorted(r.node for r in run.departures if r.crashed) == [2, 3]
+    assert sorted(r.node for r in run.departures if not r.crashed) == [4, 5]
+    check_lineage(run, range(8))
+    left = bq.Problem([run.problem.objective(node) for node in run.survivors])
+    bias = float(abs(left.optimum() - run.problem.optimum()).max())
+    assert run.error[-1] < bias / 20
+
+
+def test_no_ray_installed(monkeypatch):
+    monkeypatch.setattr("bequest.engines.ray.engine.find_spec", lambda name: None)
+    with pytest.raises(bq.errors.NotInstalled, match=r"bequest\[ray\]"):
+        bq.solve(PROBLEM, GRAPH, rounds=5, engine=Ray())
+
+
+def test_nothing_answers_at_that_address(monkeypatch):
+    monkeypatch.setenv("RAY_gcs_rpc_server_connect_timeout_s", "2")
+    with pytest.raises(bq.errors.NoCluster, match=r"127\.0\.0\.1:1"):
+        bq.solve(PROBLEM, GRAPH, rounds=5, engine=Ray("127.0.0.1:1"))
+
+
+def test_fewer_cpus_than_the_placement_needs(cluster):
+    with pytest.raises(bq.errors.InvalidPlacement, match="20 nodes on 20 hosts need 40 CPUs"):
+        bq.solve(PROBLEM, GRAPH, rounds=5, engine=Ray(nodes_per_host=1, cpus_per_host=2))
+
+
+def test_a_will_that_could_not_be_executed(cluster):
+    will = bq.wills.Adaptive(rule="certified")
+    with pytest.raises(bq.errors.InvalidWill, match="anybody may have to leave at any time"):
+        bq.solve(PROBLEM, GRAPH, rounds=5, engine=Ray(nodes_per_host=5), will=will)
+
+
+def loaded(node, *, fails=()):
+    """A loss whose data are made on its host, and nowhere else."""
+    here, objective = os.getpid(), PROBLEM.objective(node)
+
+    def load():
+        assert os.getpid() != here, "loaded by the driver"
+        if node in fails:
+            raise FileNotFoundError(f"/data/silo{node}.npz")
+        return objective
+
+    return bq.Loaded(load, dim=10, curvature=(1.0, 10.0))
+
+
+@pytest.fixture
+def by_value():
+    import ray
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+def test_a_loader_that_raises_on_one_host(cluster, by_value):
+    problem = bq.Problem([loaded(node, fails={12, 13}) for node in range(20)])
+    with pytest.raises(bq.errors.CannotLoad, match=r"node 12 .* host 2 .*1 more.*silo12\.npz"):
+        bq.solve(problem, GRAPH, rounds=5, engine=Ray(nodes_per_host=5))
+
+
+def test_data_that_never_pass_the_driver(cluster, by_value):
+    problem = bq.Problem([loaded(node) for node in range(20)])
+    method = bq.GradientTracking(step=0.05)
+    common = {"rounds": 150, "method": method, "will": bq.wills.Consensus()}
+    leaving = [bq.Departure(3, 60)]
+    run = bq.solve(problem, GRAPH, departures=leaving, engine=Ray(nodes_per_host=5), **common)
+    assert run.trajectory.error is None
+    loop = bq.solve(PROBLEM, GRAPH, departures=leaving, **common)
+    assert abs(run.x - loop.x).max() < 1e-10

@@ -1,0 +1,134 @@
+"""Whole machines that are taken away, with notice or without."""
+
+import signal
+import time
+
+import pytest
+from faults import GRAPH, PROBLEM, Fault, check_sound
+
+import bequest as bq
+from bequest.engines import Ray
+from bequest.engines.ray import machines as rays
+
+COMMON = {"rounds": 600, "checkpoint_every": 5, "will": bq.wills.Drift(0)}
+
+
+@pytest.fixture
+def cluster(machines, driver):
+    """The four machines, and a fifth that may be lost, as machine number ``cluster.victim``."""
+    driver(machines)
+    (machines.victim,) = machines.add()
+    yield machines
+    if machines.machines[machines.victim].process.poll() is None:
+        machines.thaw(machines.victim)
+        machines.kill(machines.victim)
+
+
+def solve(cluster, fault, **more):
+    name = f"machine-{cluster.victim}"
+    others = ["machine-1", "machine-2", "machine-3"]
+    placement = {node: name if node in (4, 5, 6, 11) else others[node % 3] for node in range(20)}
+    engine = Ray(placement=placement, patience=20.0, watch=fault)
+    return bq.solve(PROBLEM, GRAPH, engine=engine, **{**COMMON, **more})
+
+
+def leavers(run, *, crashed):
+    return sorted(record.node for record in run.departures if record.crashed is crashed)
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "ray drain-node"])
+def test_a_machine_that_is_preempted(cluster, how):
+    def act(view):
+        if how == "SIGTERM":
+            cluster.terminate(cluster.victim)
+        else:
+            cluster.drain(cluster.victim)
+        return [view.hosts[f"machine-{cluster.victim}"].pid]
+
+    fault = Fault(act)
+    run = solve(cluster, fault)
+    check_sound(run, fault)
+    assert leavers(run, crashed=False) == [4, 5, 6, 11]
+    assert fault.since("is drained") < (2.0 if how == "SIGTERM" else 15.0)
+    # Acknowledged: a node is on record as gone when everybody has begun the epoch without it.
+    assert fault.since("left") - (0.0 if how == "SIGTERM" else fault.since("is drained")) < 2.0
+    assert not {record.heir for record in run.departures} & {4, 5, 6, 11}
+    leaving = [bq.Departure(record.node, record.round) for record in run.departures]
+    vector = bq.solve(PROBLEM, GRAPH, departures=leaving, **COMMON)
+    assert run.error[-1] == pytest.approx(vector.error[-1], rel=1e-6, abs=1e-10)
+    if how == "SIGTERM":
+        # The machine does not wait for its deadline once everybody has gone.
+        cluster.machines[cluster.victim].process.wait(timeout=15)
+
+
+def test_a_power_failure(cluster):
+    """SIGKILL of a raylet and of everything on its machine."""
+
+    def act(view):
+        cluster.kill(cluster.victim)
+        return [view.hosts[f"machine-{cluster.victim}"].pid]
+
+    fault = Fault(act)
+    run = solve(cluster, fault)
+    check_sound(run, fault)
+    assert leavers(run, crashed=True) == [4, 5, 6, 11]
+    assert run.lost == ()
+    assert fault.since("crashed") < 20.0
+
+
+def test_a_frozen_machine(cluster):
+    def act(view):
+        cluster.freeze(cluster.victim)
+
+    fault = Fault(act)
+    run = solve(cluster, fault)
+    cluster.kill(cluster.victim)
+    check_sound(run, fault)
+    assert leavers(run, crashed=True) == [4, 5, 6, 11]
+    assert run.lost == ()
+
+
+def test_ray_still_has_what_it_has_no_public_call_for(cluster):
+    """Fails loudly when a new Ray has moved what ``bequest.engines.ray.machines`` relies on."""
+    assert rays.draining() == {}
+    names = {machine.name for machine in rays.machines()}
+    assert {"machine-1", f"machine-{cluster.victim}"} <= names
+    cluster.terminate(cluster.victim)
+    deadline = time.monotonic() + 10
+    while not (found := rays.draining()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert list(found) == [cluster.node_id(cluster.victim)]
+    (due,) = found.values()
+    assert due / 1000 > time.time()
+    assert f"machine-{cluster.victim}" not in {machine.name for machine in rays.machines()}
+
+
+def test_a_worker_hears_sigterm(cluster):
+    import os
+
+    import ray
+
+    @ray.remote(num_cpus=0)
+    class Listener:
+        heard = 0
+
+        async def listen(self):
+            from bequest.engines.ray import machines
+
+            return machines.on_sigterm(self.hear), os.getpid()
+
+        def hear(self):
+            self.heard += 1
+
+        async def count(self):
+            return self.heard
+
+    listener = Listener.remote()
+    works, pid = ray.get(listener.listen.remote())
+    assert works
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + 10
+    while not ray.get(listener.count.remote()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert ray.get(listener.count.remote()) == 1
+    ray.kill(listener)

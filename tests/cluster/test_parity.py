@@ -1,0 +1,68 @@
+"""The same nodes on a real cluster compute the same bits as on a virtual network."""
+
+import pytest
+from faults import GRAPH, PROBLEM
+from rehearsal import same
+
+import bequest as bq
+from bequest.engines import Loop, Ray
+
+EVENTS = [
+    bq.Departure(2, 40),
+    bq.Departure(3, 40),
+    bq.Crash(7, 60),
+    bq.Crash(12, 60),
+    bq.Return(7, 90),
+    bq.Join(19, 110),
+    bq.Forget(2, 140),
+    bq.Departure(19, 170),
+]
+
+
+@pytest.fixture(autouse=True)
+def connected(machines, driver):
+    driver(machines)
+
+
+@pytest.mark.parametrize("will", [bq.wills.Drift(2), bq.wills.Adaptive()])
+def test_every_event(will):
+    domains = {}
+
+    def watch(view):
+        for host in view.hosts.values():
+            domains.update(dict.fromkeys(host.nodes, host.machine))
+
+    common = {"departures": EVENTS, "rounds": 300, "will": will}
+    run = bq.solve(PROBLEM, GRAPH, engine=Ray(nodes_per_host=5, watch=watch), **common)
+    assert len(set(domains.values())) == 4
+    loop = bq.solve(PROBLEM, GRAPH, engine=Loop(hosts=domains), **common)
+    assert same(run, loop)
+    assert len(run.departures) == 5
+    assert len(run.changes) == 3
+
+
+def test_another_placement_changes_no_bit():
+    scattered = {node: f"host {node % 3}" for node in range(20)}
+    loop = bq.solve(PROBLEM, GRAPH, engine=Loop(), rounds=300)
+    for options in ({"placement": scattered}, {"nodes_per_host": 20}, {"nodes_per_host": 3}):
+        run = bq.solve(PROBLEM, GRAPH, engine=Ray(**options), rounds=300)
+        assert same(run, loop), options
+
+
+def test_a_diverging_run_ends_and_says_so():
+    method = bq.GradientTracking(step=10.0)
+    run = bq.solve(PROBLEM, GRAPH, engine=Ray(nodes_per_host=10), rounds=5000, method=method)
+    assert run.status is bq.Status.DIVERGED
+
+
+def test_small_ones():
+    one = bq.Problem([bq.Quadratic([[2.0]], [3.0])])
+    run = bq.solve(one, [], engine=Ray(), rounds=80)
+    assert run.error[-1] < 1e-9
+    two = bq.Problem([bq.Quadratic([[2.0]], [3.0]), bq.Quadratic([[1.0]], [0.0])])
+    run = bq.solve(
+        two, [(0, 1)], engine=Ray(nodes_per_host=1), rounds=80, departures=[bq.Departure(0, 40)]
+    )
+    assert run.survivors == (1,)
+    assert run.error[-1] < 1e-9
+    assert bq.solve(two, [(0, 1)], engine=Ray(), rounds=0).survivors == (0, 1)

@@ -1,0 +1,116 @@
+"""Crews, steward and chronicle do what the loop engine does, whatever arrives when."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import rehearsal
+from rehearsal import Rehearsal, same
+
+import bequest as bq
+from bequest.engines import Loop
+from bequest.protocol.messages import Exchange
+
+PROBLEM = bq.problems.quadratics(n=12, dim=4, mu=1.0, L=10.0, seed=3)
+GRAPH = bq.graphs.ring_with_chords(12, chords=6, seed=3)
+HOSTS = {node: f"host {node // 3}" for node in range(12)}
+EVENTS = [
+    bq.Departure(2, 30),
+    bq.Departure(3, 30),
+    bq.Crash(7, 50),
+    bq.Crash(8, 50),
+    bq.Return(7, 80),
+    bq.Join(11, 90),
+    bq.Departure(11, 120),
+    bq.Forget(2, 130),
+    bq.Departure(0, 160),
+]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("will", [bq.wills.Consensus(), bq.wills.Drift(2), bq.wills.Forgetful()])
+def test_same_run_as_on_a_virtual_network(will, seed):
+    common = {"departures": EVENTS, "rounds": 200, "will": will, "checkpoint_every": 7}
+    loop = bq.solve(PROBLEM, GRAPH, engine=Loop(hosts=HOSTS), **common)
+    run = bq.solve(PROBLEM, GRAPH, engine=Rehearsal(hosts=4, seed=seed), **common)
+    assert same(run, loop)
+
+
+def test_wills_that_know_the_optimum_hear_when_it_moves():
+    common = {"departures": EVENTS, "rounds": 200, "will": bq.wills.Adaptive(rule="oracle")}
+    loop = bq.solve(PROBLEM, GRAPH, engine=Loop(hosts=HOSTS), **common)
+    assert same(bq.solve(PROBLEM, GRAPH, engine=Rehearsal(hosts=4), **common), loop)
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 5, 12])
+def test_placement_changes_nothing_where_nobody_leaves(hosts):
+    loop = bq.solve(PROBLEM, GRAPH, engine=Loop(), rounds=60)
+    assert same(bq.solve(PROBLEM, GRAPH, engine=Rehearsal(hosts=hosts), rounds=60), loop)
+
+
+def test_one_parcel_per_round_and_pair_of_hosts(monkeypatch):
+    stages = []
+    original = rehearsal._Stage
+    monkeypatch.setattr(
+        rehearsal, "_Stage", lambda *args: stages.append(original(*args)) or stages[-1]
+    )
+    bq.solve(PROBLEM, GRAPH, engine=Rehearsal(hosts=4), rounds=60)
+    sent = Counter()
+    for sender, receiver, letters in stages[0].calls:
+        for t in {letter.message.round for letter in letters if type(letter.message) is Exchange}:
+            sent[sender, receiver, t] += 1
+    # Orders of the steward let go what is held back, so that the first rounds may be split.
+    later = [count for (_, _, t), count in sent.items() if t > 3]
+    assert len(later) > 400
+    assert set(later) == {1}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_host_that_dies_is_adopted(seed):
+    engine = Rehearsal(hosts=4, seed=seed, kill=("host 1", 70))
+    run = bq.solve(
+        PROBLEM,
+        GRAPH,
+        engine=engine,
+        rounds=400,
+        will=bq.wills.Drift(0),
+        checkpoint_every=5,
+        departures=[bq.Departure(0, 30)],
+    )
+    assert run.survivors == (1, 2, 6, 7, 8, 9, 10, 11)
+    assert sorted(r.node for r in run.departures if r.crashed) == [3, 4, 5]
+    assert run.lost == ()
+    assert np.isfinite(run.invariant_gap).all()
+    assert run.invariant_gap.max() < 1e-9
+    # Checkpoints of round 65 or later are good enough for this.
+    assert run.error[-1] < 1e-3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_fails_is_treated_as_crashed(seed):
+    class Armed(Rehearsal):
+        """Lets the loss break in the run only, not while the optimum is looked for."""
+
+        def run(self, plan, progress=None):
+            armed.append(True)
+            return super().run(plan, progress)
+
+    armed = []
+
+    def breaks(x):
+        if armed and np.linalg.norm(x) > 0.5:
+            raise OSError("the disk is gone")
+        return float(x @ x) / 2, x
+
+    losses = [bq.Quadratic(np.eye(2), [3.0, 0.0]) for _ in range(5)]
+    losses[2] = bq.Function(breaks, dim=2, curvature=(1.0, 1.0), check=False)
+    ring = [(k, (k + 1) % 5) for k in range(5)]
+    engine = Armed(hosts=3, seed=seed)
+    run = bq.solve(
+        bq.Problem(losses), ring, engine=engine, rounds=300, will=bq.wills.Consensus(), start=[0, 0]
+    )
+    (record,) = run.departures
+    assert record.node == 2
+    assert record.failed
+    assert "the disk is gone" in record.why
+    assert run.survivors == (0, 1, 3, 4)
