@@ -35,6 +35,14 @@ class EngineName(StrEnum):
 
     VECTOR = "vector"
     LOOP = "loop"
+    RAY = "ray"
+
+
+class DemoEngine(StrEnum):
+    """On what the demonstration can be shown."""
+
+    VECTOR = "vector"
+    RAY = "ray"
 
 
 def _version(asked: bool) -> None:  # noqa: FBT001 - typer's callbacks are called like this
@@ -67,12 +75,30 @@ def run(
     ] = None,
     engine: Annotated[
         EngineName | None,
-        typer.Option(help="What carries the nodes, whatever the file says: arrays, or processes."),
+        typer.Option(
+            help="What carries the nodes, whatever the file says: arrays, real nodes on a virtual "
+            "network, or a cluster."
+        ),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the cluster, as for ray.init; without one it is started here (ray engine "
+            "only)."
+        ),
     ] = None,
     log: Annotated[
         Path | None,
         typer.Option(help="Write a log of every run to this folder (loop engine only)."),
     ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(help="Write every run to this folder as soon as it is done."),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Do not run again what is on record there."),
+    ] = False,
 ) -> None:
     """Run every will of a run file with every seed, and compare them.
 
@@ -86,7 +112,10 @@ def run(
             as_json=as_json,
             output=output,
             engine=None if engine is None else engine.value,
+            address=address,
             log=log,
+            record=record,
+            resume=resume,
         )
     )
 
@@ -124,6 +153,14 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The folder for the figure.")
     ] = Path("out/demo"),
+    engine: Annotated[
+        DemoEngine,
+        typer.Option(help="ray: as processes of a cluster, one killed and one preempted for real."),
+    ] = DemoEngine.VECTOR,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of a cluster on this machine; without one it is started (ray only)."),
+    ] = None,
 ) -> None:
     """Show the silo that took digit 7 with it: what is left of it, under every will.
 
@@ -131,9 +168,12 @@ def demo(
     """
     # These arrays are too small to share among threads, which get in each other's way instead.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from bequest.cli.demonstration import demonstrate
+    from bequest.cli.demonstration import demonstrate, demonstrate_for_real
 
-    demonstrate(seed=seed, folder=output)
+    if engine is DemoEngine.RAY:
+        demonstrate_for_real(seed=seed, address=address)
+    else:
+        demonstrate(seed=seed, folder=output)
 
 
 @app.command()

@@ -18,7 +18,7 @@ from bequest.model import objectives
 from bequest.runfile.schema import GRAPHS, PROBLEMS, WILLS
 
 _PACKAGES = ("bequest", "numpy", "scipy", "networkx")
-_EXTRAS = {"plot": "matplotlib", "data": "sklearn", "parquet": "pyarrow"}
+_EXTRAS = {"plot": "matplotlib", "data": "sklearn", "parquet": "pyarrow", "ray": "ray"}
 
 
 def tell(*, as_json: bool) -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from bequest import datasets, files
+from bequest.cli.live import watching
 from bequest.cli.terminal import Meter, Terminal, table
-from bequest.experiments import digits
+from bequest.engines import Ray
+from bequest.experiments import casualties, digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,11 +41,7 @@ def demonstrate(*, seed: int, folder: Path) -> None:
             for line in _choices(ending):
                 out.print(line)
     out.print(
-        f"\nright: percent of the {outcome.exam.y.size} test images that the survivors' mean model "
-        "gets right\n"
-        "0 to 9: the same for the images of one digit (recall)\n"
-        "... to ...: who bequeathed to whom, and which memory the will chose\n"
-        f"{_NOBODY}: the optimum of all the data"
+        f"\n{_legend(outcome)}\n... to ...: who bequeathed to whom, and which memory the will chose"
     )
     for line in _unsettled(outcome):
         out.print(line)
@@ -52,6 +50,32 @@ def demonstrate(*, seed: int, folder: Path) -> None:
         return
     written = _draw(outcome, folder)
     out.print(f"\nwritten to {' and '.join(map(str, written))}")
+
+
+def demonstrate_for_real(*, seed: int, address: str | None) -> None:
+    """Run the study on a cluster, with one silo killed and one preempted, and print it."""
+    datasets.digits()  # say at once if it is missing
+    outcome = casualties.study(
+        seed,
+        engine=Ray(address),
+        watching=lambda name: watching(f"ten silos, {name}", nodes=len(digits.DIGITS)),
+    )
+    out = Terminal()
+    out.print(
+        "Ten silos, one handwritten digit each, learn together to tell all ten apart,\n"
+        "as processes of a cluster. Then the process of silo "
+        f"{casualties.KILLED} is killed (SIGKILL), that of\n"
+        f"silo {casualties.PREEMPTED} is preempted (SIGTERM), and silo {casualties.PLANNED} leaves "
+        "as it had planned to.\n"
+    )
+    out.print(_table(outcome, casualties.SCHEDULE))
+    for ending in outcome.endings:
+        out.print(f"\n{ending.will}:")
+        for record in ending.run.departures:
+            out.print(f"  {record}")
+        if ending.run.lost:
+            out.print(f"  nobody remembers {_listed(ending.run.lost)}")
+    out.print(f"\n{_legend(outcome)}")
 
 
 def _story() -> str:
@@ -63,6 +87,15 @@ def _story() -> str:
 
 def _when(schedule: str) -> str:
     return f"They leave {schedule}, after rounds {_listed(digits.SCHEDULES[schedule])}:"
+
+
+def _legend(outcome: Outcome) -> str:
+    return (
+        f"right: percent of the {outcome.exam.y.size} test images that the survivors' mean model "
+        "gets right\n"
+        "0 to 9: the same for the images of one digit (recall)\n"
+        f"{_NOBODY}: the optimum of all the data"
+    )
 
 
 def _table(outcome: Outcome, schedule: str) -> object:
@@ -126,4 +159,6 @@ def _title(outcome: Outcome) -> str:
 
 def _listed(numbers: Sequence[int]) -> str:
     *first, last = map(str, numbers)
+    if not first:
+        return last
     return f"{', '.join(first)} and {last}"

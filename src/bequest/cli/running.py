@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bequest import files
+from bequest.cli.live import watching
+from bequest.cli.records import Records
 from bequest.cli.terminal import Meter, Terminal, table
+from bequest.engines import Loop, Ray
 from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, OptimumUnknown
 from bequest.journal import Journal, Origin
 from bequest.report.documents import by_will, document_of, median_and_least, score_of
@@ -15,10 +18,11 @@ from bequest.runfile import load
 from bequest.solver import solve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from bequest.data import Exam
+    from bequest.engines import Engine
     from bequest.model.problem import Problem
     from bequest.model.run import Run
     from bequest.report.documents import (
@@ -42,23 +46,30 @@ def run_file(
     as_json: bool,
     output: Path | None,
     engine: str | None = None,
+    address: str | None = None,
     log: Path | None = None,
+    record: Path | None = None,
+    resume: bool = False,
 ) -> int:
     """Carry out a run file; return the exit code."""
-    plan = load(path)
-    if engine is not None:
-        plan = plan.on(engine)
+    plan = _planned(path, engine, address)
     if log is not None and plan.engine != "loop":
         raise InvalidMethod(
             f"--log {log}: a log holds what real processes hear, and the {plan.engine} engine has "
             "none.",
             remedy='Add --engine loop, or a table [engine] with kind = "loop" to the file.',
         )
+    if resume and record is None:
+        raise InvalidMethod(
+            "--resume: nothing says where the runs are that are done.",
+            remedy="Add --record with the folder that they were recorded in.",
+        )
     if output is not None:
         files.check_writable(output)
+    records = None if record is None else Records(record, plan, resume=resume)
     if log is not None:
         files.make_folder(log)
-    runs, nobody_left = _carry_out(plan, log)
+    runs, nobody_left = _carry_out(plan, log, records)
     document: dict[str, Any] = {"format": _FORMAT, "file": str(path), "rounds": plan.rounds}
     if plan.silos:
         document["silos"] = list(plan.silos)
@@ -76,9 +87,27 @@ def run_file(
         _print(plan, runs, nobody_left)
         if output is not None:
             Terminal().print(f"\nwritten to {output}")
+        if record is not None:
+            Terminal().print(f"\non record in {record}")
         if log is not None:
             _print_logs(plan, runs, log)
     return 1 if all(run["status"] == "diverged" for run in runs) else 0
+
+
+def _planned(path: Path, engine: str | None, address: str | None) -> RunFile:
+    """Return the run file, with what the command line says about the engine."""
+    plan = load(path)
+    if engine is not None:
+        plan = plan.on(engine)
+    if address is None:
+        return plan
+    if plan.engine != "ray":
+        raise InvalidMethod(
+            f"--address {address}: only the ray engine has a cluster, and this is the "
+            f"{plan.engine} engine.",
+            remedy='Add --engine ray, or a table [engine] with kind = "ray" to the file.',
+        )
+    return plan.at(address)
 
 
 def as_text(document: dict[str, Any]) -> str:
@@ -86,20 +115,31 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def _carry_out(plan: RunFile, log: Path | None) -> tuple[list[RunDocument], list[ScoreDocument]]:
+def _carry_out(
+    plan: RunFile, log: Path | None, records: Records | None
+) -> tuple[list[RunDocument], list[ScoreDocument]]:
     """Return every run, and, seed by seed, how the optimum of all the data classifies."""
     runs: list[RunDocument] = []
     nobody_left: list[ScoreDocument] = []
     try:
         with Meter(len(plan) * plan.rounds) as meter:
             for number, job in enumerate(plan.jobs(), start=1):
-                label = f"run {number} of {len(plan)}: {job.label}, seed {job.seed}"
-                progress = meter.part(label, plan.rounds)
-                place = None if log is None else log / _log_name(number, len(plan))
-                run = _solve(plan, job, progress, place)
+                title = f"run {number} of {len(plan)}: {job.label}, seed {job.seed}"
+                document = None if records is None else records.find(number, job, title)
+                if document is not None:
+                    meter.skip(plan.rounds)
+                else:
+                    engine = job.arguments["engine"]
+                    if records is not None:
+                        engine = records.engine(number, engine)
+                    place = None if log is None else log / _log_name(number, len(plan))
+                    run = _solve(plan, job, engine, title, meter, place)
+                    document = document_of(run, will=job.label, seed=job.seed, exam=job.exam)
+                    if records is not None:
+                        records.keep(number, job, document)
                 if job.exam is not None and (not runs or runs[-1]["seed"] != job.seed):
                     nobody_left.append(_nobody_left(job.exam, job.arguments["problem"]))
-                runs.append(document_of(run, will=job.label, seed=job.seed, exam=job.exam))
+                runs.append(document)
     except InvalidRunFile:
         raise
     except BequestError as error:
@@ -108,14 +148,22 @@ def _carry_out(plan: RunFile, log: Path | None) -> tuple[list[RunDocument], list
     return runs, nobody_left
 
 
-def _solve(plan: RunFile, job: Job, progress: Callable[[int], None], log: Path | None) -> Run:
-    """Carry out one run, and write its log if there is a place for it."""
+def _solve(
+    plan: RunFile, job: Job, engine: Engine, title: str, meter: Meter, log: Path | None
+) -> Run:
+    """Carry out one run, show how it goes, and write its log if there is a place for it."""
+    if isinstance(engine, Ray):
+        with watching(title, nodes=job.arguments["problem"].n) as see:
+            return solve(**{**job.arguments, "engine": replace(engine, watch=see)})
+    progress = meter.part(title, plan.rounds)
     if log is None:
-        return solve(**job.arguments, progress=progress)
+        return solve(**{**job.arguments, "engine": engine}, progress=progress)
+    assert isinstance(engine, Loop)  # noqa: S101 - no other engine is asked for a log
     origin = Origin(str(plan.path.resolve()), plan.text, job.label, job.seed)
     with Journal(log, origin=origin) as journal:
-        engine = replace(job.arguments["engine"], scribe=journal)
-        return solve(**{**job.arguments, "engine": engine}, progress=progress)
+        return solve(
+            **{**job.arguments, "engine": replace(engine, scribe=journal)}, progress=progress
+        )
 
 
 def _log_name(number: int, count: int) -> str:
@@ -160,10 +208,13 @@ def _print(
 def _print_logs(plan: RunFile, runs: Sequence[RunDocument], log: Path) -> None:
     out = Terminal()
     out.print(f"\nlogs in {log}, for bequest replay:")
-    for number, run in enumerate(runs[:_SHOWN], start=1):
-        out.print(f"{_log_name(number, len(plan))}: {run['will']}, seed {run['seed']}")
-    if len(runs) > _SHOWN:
-        out.print(f"... and {len(runs) - _SHOWN} more")
+    names = [_log_name(number, len(plan)) for number in range(1, len(runs) + 1)]
+    # A run that was on record was not run again, and has a log only if it had one then.
+    told = [(name, run) for name, run in zip(names, runs, strict=True) if (log / name).exists()]
+    for name, run in told[:_SHOWN]:
+        out.print(f"{name}: {run['will']}, seed {run['seed']}")
+    if len(told) > _SHOWN:
+        out.print(f"... and {len(told) - _SHOWN} more")
 
 
 def _comparison(

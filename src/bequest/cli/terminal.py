@@ -90,6 +90,10 @@ class Meter:
         self._show(before)
         return lambda done: self._show(before + done)
 
+    def skip(self, size: int) -> None:
+        """Count a part of the work that need not be done."""
+        self._done += size
+
     def report(self, done: int, total: int, *, label: str) -> None:
         """Say how much is done of work whose size is known only now."""
         self._total, self._label = total, label

@@ -120,11 +120,12 @@ def study(seed: int, *, watch: Watch | None = None) -> Outcome:
                 pilot=pilot,
                 progress=progress,
             )
-            endings.append(_ending(schedule, name, run, exam))
+            endings.append(ending_of(schedule, name, run, exam))
     return Outcome(exam, exam.score(problem.optimum()), tuple(endings))
 
 
-def _ending(schedule: str, will: str, run: Run, exam: Exam) -> Ending:
+def ending_of(schedule: str, will: str, run: Run, exam: Exam) -> Ending:
+    """Grade where a run has led."""
     model = run.raise_for_status().x.mean(axis=0)
     moved = exam.predict(model) != exam.predict(run.limit)
     return Ending(schedule, will, run, exam.score(model), int(moved.sum()))

@@ -5,6 +5,7 @@ is wrong with a file is an ``InvalidRunFile`` that names the file, the key, the 
 to do about it. See docs/run-file.md.
 """
 
+import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from bequest.runfile.schema import (
 )
 from bequest.runfile.tables import TableProblem
 from bequest.solver import GradientTracking, calibrate
+from bequest.version import __version__
 
 __all__ = ["Job", "RunFile", "load", "understand"]
 
@@ -75,6 +77,25 @@ class RunTable(Table):
                 "Use one seed, or a random problem or graph.",
                 at=("seeds",),
             )
+        return self
+
+    @model_validator(mode="after")
+    def _everybody_has_a_place(self) -> "RunTable":
+        """Refuse a placement that leaves somebody out, or names somebody who does not exist."""
+        placement, n = self.engine.placement, self.problem.n
+        if placement is None:
+            return self
+        remedy = f"Give each of the nodes 0..{n - 1} a host."
+        for node in placement:
+            if node >= n:
+                raise refusal(
+                    "names a node that does not exist.",
+                    remedy,
+                    at=("engine", "placement", str(node)),
+                )
+        missing = [node for node in range(n) if node not in placement]
+        if missing:
+            raise refusal(f"leaves out node {missing[0]}.", remedy, at=("engine", "placement"))
         return self
 
     @model_validator(mode="after")
@@ -138,10 +159,31 @@ class RunFile:
         """Return the same runs on this engine, with its options if the file has some."""
         if engine == self.engine:
             return self
-        table = self.table.model_copy(
-            update={"engine": EngineTable(kind=cast("EngineKind", engine))}
-        )
-        return RunFile(self.path, self.text, table)
+        return self._carried_by(EngineTable(kind=cast("EngineKind", engine)))
+
+    def at(self, address: str) -> "RunFile":
+        """Return the same runs on the cluster at this address; for the Ray engine only."""
+        return self._carried_by(self.table.engine.model_copy(update={"address": address}))
+
+    def _carried_by(self, engine: EngineTable) -> "RunFile":
+        return RunFile(self.path, self.text, self.table.model_copy(update={"engine": engine}))
+
+    def fingerprint(self, label: str, seed: int) -> dict[str, Any]:
+        """Return what tells one of the runs from any other, as plain data.
+
+        Where a cluster is makes no difference to what is computed there, so that is not in it.
+        """
+        problem = self.table.problem
+        return {
+            "file": hashlib.sha256(self.text.encode()).hexdigest(),
+            "data": problem.digest() if isinstance(problem, TableProblem) else None,
+            "engine": self.table.engine.model_dump(
+                mode="json", exclude_none=True, exclude={"address"}
+            ),
+            "will": label,
+            "seed": seed,
+            "bequest": __version__,
+        }
 
     @property
     def silos(self) -> tuple[str, ...]:
@@ -183,6 +225,8 @@ class RunFile:
         last = max(schedule(leaving, n=problem.n, rounds=table.rounds), default=0)
         entries = [(entry.title, entry.build_all()) for entry in table.wills]
         leavers = [event.node for event in leaving if isinstance(event, Departure | Crash)]
+        if self.engine == "ray":  # on a cluster anybody may have to leave, at any time
+            leavers, last = list(range(problem.n)), last or table.rounds
         executed = {title: [will_of(will, node) for node in leavers] for title, will in entries}
         spread = any(will.needs_spread for group in executed.values() for will in group)
         pilot = None

@@ -1,5 +1,6 @@
 """[problem] kind = "table": a user's own data, read from a file next to the run file."""
 
+import hashlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -175,6 +176,14 @@ class TableProblem(Table):
     def silos(self) -> tuple[str, ...]:
         """The values of the silo column, in the order of the nodes."""
         return self._silos
+
+    def digest(self) -> str:
+        """Return what tells the data in the file from others."""
+        digest = hashlib.sha256()
+        for name, column in self._table.columns.items():
+            digest.update(repr((name, column.dtype.str, column.shape)).encode())
+            digest.update(np.ascontiguousarray(column).tobytes())
+        return digest.hexdigest()
 
     def build_with_exam(self, seed: int) -> tuple[Problem, data.Exam | None]:
         """Return the problem of this seed, and what to grade its models on."""
