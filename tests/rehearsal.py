@@ -77,10 +77,13 @@ class _Stage:
         for host in list(self.crews):
             self._turn(host)
         while not self.finished:
-            for host, crew in list(self.crews.items()):
-                if crew.is_busy:
-                    self._turn(host)
+            for host in [name for name, crew in self.crews.items() if crew.is_busy]:
+                self._turn(host)
+            if self.finished:
+                break
             if not self.mail:
+                if any(crew.is_busy for crew in self.crews.values()):
+                    continue
                 self._let_the_world_move()
             where, what = self.mail.pop(self.random.randrange(len(self.mail)))
             if callable(what):

@@ -1,6 +1,11 @@
-"""A user's program, to be killed: `python driver.py ADDRESS NAME RECORD ROUNDS`."""
+"""A user's program, to be killed: `python driver.py ADDRESS NAME RECORD ROUNDS`.
+
+As long as there is a file called ``slow`` beside the record, hosts take long to load their data.
+"""
 
 import sys
+import time
+from functools import partial
 from pathlib import Path
 
 from faults import GRAPH, PROBLEM
@@ -9,9 +14,25 @@ import bequest as bq
 from bequest.engines import Ray
 
 
+def load(node, flag):
+    """One node's loss, on its host."""
+    while Path(flag).exists():
+        time.sleep(0.1)
+    return PROBLEM.objective(node)
+
+
+def loaded(rounds, flag):
+    """The same with data that are loaded on their hosts."""
+    losses = [
+        bq.Loaded(partial(load, node, str(flag)), dim=5, curvature=(1.0, 10.0))
+        for node in range(12)
+    ]
+    return {**arguments(rounds), "problem": bq.Problem(losses)}
+
+
 def arguments(rounds):
     """What both the program that is killed and the one that resumes it ask for."""
-    leaving = [bq.Departure(3, 200), bq.Departure(12, rounds - 50)]
+    leaving = [bq.Departure(3, rounds // 3), bq.Departure(11, rounds - 50)]
     return {
         "problem": PROBLEM,
         "graph": GRAPH,
@@ -22,8 +43,10 @@ def arguments(rounds):
 
 
 def main(address, name, record, rounds):
-    engine = Ray(address, nodes_per_host=5, name=name, record=Path(record))
-    bq.solve(**arguments(int(rounds)), engine=engine)
+    engine = Ray(address, nodes_per_host=4, name=name, record=Path(record))
+    flag = Path(record).with_name("slow")
+    ask = partial(loaded, flag=flag) if flag.exists() else arguments
+    bq.solve(**ask(int(rounds)), engine=engine)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import bequest as bq
 
-PROBLEM = bq.problems.quadratics(n=20, dim=10, mu=1.0, L=10.0, seed=7)
-GRAPH = bq.graphs.ring_with_chords(20, chords=15, seed=7)
+PROBLEM = bq.problems.quadratics(n=12, dim=5, mu=1.0, L=10.0, seed=7)
+GRAPH = bq.graphs.ring_with_chords(12, chords=8, seed=7)
+# With four nodes on a host.
+NODES = {f"host {k}": list(range(4 * k, 4 * k + 4)) for k in range(3)}
 
 
 class Fault:
@@ -39,10 +41,10 @@ class Fault:
         return [happening.what for happening in self.views[-1].happenings]
 
     def since(self, words: str) -> float:
-        """Seconds between the fault and the first thing told with these words."""
-        told = [h.time for view in self.views for h in view.happenings if words in h.what]
+        """Seconds between the fault and the last thing told with these words."""
+        told = {h.time for view in self.views for h in view.happenings if words in h.what}
         assert told, f"nobody said {words!r}, but {self.stories}"
-        return min(told) - self.fired.time
+        return max(told) - self.fired.time
 
 
 def send(what: signal.Signals, host: str = "host 1"):
@@ -69,7 +71,7 @@ def is_gone(pid: int, patience: float = 15.0) -> bool:
     return False
 
 
-def check_lineage(run: bq.Run, everybody=range(20)):
+def check_lineage(run: bq.Run, everybody=range(12)):
     """Everybody is there, or inside exactly one inherited quadratic, or named as lost."""
     places = Counter(run.survivors)
     places.update(run.lost)

@@ -42,7 +42,7 @@ def reached(record):
 
 def test_a_run_whose_driver_was_killed_is_joined_again(machines, tmp_path):
     record = tmp_path / "run.outcome"
-    running = start(machines, "joined", record, 1500)
+    running = start(machines, "joined", record, 800)
     running.send_signal(signal.SIGKILL)
     running.wait(timeout=10)
     assert running.returncode == -signal.SIGKILL
@@ -50,17 +50,17 @@ def test_a_run_whose_driver_was_killed_is_joined_again(machines, tmp_path):
     views = []
     engine = Ray(
         machines.address,
-        nodes_per_host=5,
+        nodes_per_host=4,
         name="joined",
         record=record,
         resume=True,
         watch=views.append,
     )
-    run = bq.solve(**program.arguments(1500), engine=engine)
+    run = bq.solve(**program.arguments(800), engine=engine)
     # It was not begun anew, and not a bit is different.
     assert views[0].round >= min(alone, 100)
     hosts = {node: host.machine for host in views[0].hosts.values() for node in host.nodes}
-    loop = bq.solve(**program.arguments(1500), engine=Loop(hosts=hosts))
+    loop = bq.solve(**program.arguments(800), engine=Loop(hosts=hosts))
     assert same(run, loop)
     pids = [host.pid for host in views[-1].hosts.values()]
     assert all(is_gone(pid) for pid in [*pids, views[-1].steward])
@@ -78,12 +78,48 @@ def test_a_run_that_ended_while_nobody_watched_is_collected(machines, tmp_path):
     engine = Ray("127.0.0.1:1", name="collected", record=record, resume=True)
     run = bq.solve(**program.arguments(400), engine=engine)  # needs no cluster any more
     assert len(run.departures) == 2
-    assert [
-        entry for entry in map(json.loads, record.with_suffix(".jsonl").open()) if "what" in entry
-    ]
+    told = [json.loads(line) for line in record.with_suffix(".jsonl").read_text().splitlines()]
+    assert any("it is over" in entry.get("what", "") for entry in told)
     # A record of another run is not taken for this one's.
     with pytest.raises(bq.errors.NoCluster):
         bq.solve(**program.arguments(401), engine=engine)
+
+
+def test_a_driver_that_is_killed_before_the_run_has_begun(machines, driver, tmp_path):
+    """Everybody who was started for it ends, and resuming it begins anew."""
+    import ray
+
+    ray.cloudpickle.register_pickle_by_value(program)
+    record, flag = tmp_path / "run.outcome", tmp_path / "slow"
+    flag.touch()
+    words = [sys.executable, str(HERE / "driver.py"), machines.address, "early", str(record)]
+    running = subprocess.Popen([*words, "100"], cwd=HERE)
+    driver(machines)
+    wait_for(lambda: len(actors_of("early")) == 5)
+    running.send_signal(signal.SIGKILL)
+    running.wait(timeout=10)
+    before = actors_of("early")
+    flag.unlink()
+    engine = Ray(nodes_per_host=4, name="early", record=record, resume=True)
+    run = bq.solve(**program.loaded(100, flag), engine=engine)
+    assert len(run.survivors) == 10
+    assert len(before) == 5
+    wait_for(lambda: not actors_of("early"))
+
+
+def actors_of(name):
+    """What the processes of a run are called that are alive."""
+    import ray
+
+    everybody = ray.util.list_named_actors(all_namespaces=True)
+    return [actor["name"] for actor in everybody if actor["namespace"] == f"bequest {name}"]
+
+
+def wait_for(condition, patience=60.0):
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_the_same_name_twice(machines, tmp_path):

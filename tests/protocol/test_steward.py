@@ -666,6 +666,14 @@ def test_a_loss_after_the_end_is_dealt_with_all_the_same():
     assert desk.steward.phase is Phase.FINISHED
 
 
+def test_when_everybody_is_lost_after_the_end_that_is_said_too():
+    desk = Desk(PAIR).running()
+    assert desk.report(10) == [Finished(10)]
+    assert sent(desk.lose(0), m.Halt)
+    assert only(desk.lose(1), Finished).round == 0  # since then nothing has begun
+    assert desk.steward.lost == {0, 1}
+
+
 def test_after_the_end_one_may_still_leave_but_for_the_last():
     desk = Desk(PAIR).running()
     assert desk.report(10) == [Finished(10)]
@@ -1079,6 +1087,17 @@ def test_a_stop_waits_for_who_is_to_come_and_they_wait_for_it():
     assert committed.arrival.node == 8
     assert desk.report(20) == [Finished(20)]
     assert after == []
+
+
+def test_who_dies_before_it_could_ask_is_not_waited_for():
+    desk = Desk(PATH, stops=(10, 20), arrivals={10: (7,), 20: (7,)}).running()
+    assert desk.report(10) == []
+    assert desk.steward.awaited == (7,)
+    assert sent(desk.lose(7), m.Halt)  # everybody goes on
+    assert desk.steward.awaited == ()
+    # The next time it is expected again, in another life.
+    desk.tell(7, m.Request("join", "", (0,), life=1))
+    assert desk.steward.awaited == ()
 
 
 def test_who_comes_without_an_appointment_need_not_wait():

@@ -32,7 +32,7 @@ AT = {KILLED: 50, PREEMPTED: 150, PLANNED: 300}
 WILLS: Mapping[str, Will] = {
     will.title: will for will in (wills.Classic(), wills.Drift(), wills.Drift(rank=4))
 }
-ROUNDS = 1000
+ROUNDS = 600
 
 
 class Reaper:

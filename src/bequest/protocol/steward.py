@@ -159,6 +159,8 @@ class Steward:
     def _on_lost(self, node: int, life: int) -> list[Effect]:
         if self._register.bury(node, life):
             self._agenda.note_loss(node)
+            if self.phase is not Phase.ASKING and not self._register.is_known(node, life):
+                self._agenda.note_arrival(node)  # it died before it could ask
         if self.phase is Phase.ASKING:
             return self._lost_while_asking(node, life)
         if (request := self._register.strike(node, life)) is not None:
@@ -482,8 +484,11 @@ class Steward:
 
     def _give_up(self) -> list[Effect]:
         """Nobody is left, and nothing is remembered: of those who are known, that is said."""
+        before = set(self.lost)
         for node in self.network:
             self.lost |= {node, *self._lineage.get(node, ())}
+        if self.lost != before:
+            self.phase = Phase.HALTING  # if it had ended before, then it ends otherwise now
         return self._exclude(sorted(self._dead)) + self._finish(self.round)
 
     def _found_anew(self) -> list[Effect]:

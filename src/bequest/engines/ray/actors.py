@@ -8,6 +8,7 @@ to ask everybody where they are.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -41,18 +42,19 @@ def _options(namespace: str, name: str, machine: str, cpus: float = 0.0) -> dict
     }
 
 
-def host(namespace: str, posting: Posting, *, machine: str, cpus: float) -> Any:  # noqa: ANN401
+def host(brief: Brief, posting: Posting, office: Any, *, machine: str, cpus: float) -> Any:  # noqa: ANN401
     """Start a host on a machine."""
-    options = _options(namespace, f"host {posting.name}", machine, cpus)
-    return ray.remote(Host).options(**options).remote(posting)
+    # Names are for people: one that has just died may still be taken.
+    options = _options(brief.namespace, f"{posting.name} {uuid4().hex[:6]}", machine, cpus)
+    return ray.remote(Host).options(**options).remote(posting, office)
 
 
-def steward(brief: Brief, charter: Charter, term: int) -> Any:  # noqa: ANN401
+def steward(brief: Brief, charter: Charter, term: int, office: Any) -> Any:  # noqa: ANN401
     """Start a steward on this machine."""
     own = ray.get_runtime_context().get_node_id()
-    options = _options(brief.namespace, f"steward {term}", own)
+    options = _options(brief.namespace, f"steward {term} {uuid4().hex[:6]}", own)
     domains = brief.placement.domains
-    return ray.remote(Stewardship).options(**options).remote(charter, domains, term)
+    return ray.remote(Stewardship).options(**options).remote(charter, domains, term, office)
 
 
 def office(brief: Brief) -> Any:  # noqa: ANN401

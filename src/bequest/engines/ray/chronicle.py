@@ -48,7 +48,8 @@ class Chronicle:
             if isinstance(item, Rounds):
                 self._queue(item.process).append(item)
             elif isinstance(item.effect, Began):
-                self._queue(item.process).append(item.effect)
+                if item.effect.epoch > self.epoch:  # or it comes too late to count
+                    self._queue(item.process).append(item.effect)
             else:
                 self.ledger.observe(item.process, item.effect)
         self.advance()

@@ -5,6 +5,7 @@ Without Ray, and without I/O: the actor around it (``host``) only carries parcel
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -107,6 +108,12 @@ class Crew:
         self.nodes[node.ident] = node
         self._carry_out(node, node.apply())
 
+    def apply_again(self) -> None:
+        """Let those who want to come ask a new steward: what they asked the last one is lost."""
+        for node in self.nodes.values():
+            if node.state is State.OUTSIDE and node.purpose is not None:
+                self._carry_out(node, node.apply())
+
     def locate(self, node: int, host: str) -> None:
         """Hear that a node is on another host from now on."""
         self._where[node] = host
@@ -142,15 +149,15 @@ class Crew:
         """Whether something is left to happen without anything from outside."""
         return bool(self._queue)
 
-    def run(self, most: int = 1000) -> Outgoing:
-        """Let what can happen here, but not more at a time; return what is to leave the host.
+    def run(self, seconds: float = 0.05) -> Outgoing:
+        """Let what can happen here, for so long; return what is to leave the host.
 
         Nodes that need nobody elsewhere could go on for ever, and whoever asks whether they are
-        alive would wait.
+        alive would wait. (One event always happens, however long its gradient takes.)
         """
         queue, nodes = self._queue, self.nodes
-        while queue and most:
-            most -= 1
+        end = time.monotonic() + seconds
+        while queue:
             receiver, event = queue.popleft()
             node = nodes.get(receiver)
             if node is not None:
@@ -159,8 +166,11 @@ class Crew:
                 # Whoever calls a process that has ended hears that it has.
                 self.reel.end(Ended(receiver, -1, "its process has ended"))
                 self._out.urgent = True
+            if time.monotonic() > end:
+                break
         self._dispatch()
-        out, self._out, self._release = self._out, Outgoing(), False
+        out, self._out = self._out, Outgoing()
+        self._release &= self.is_busy
         return out
 
     def _carry_out(self, node: Node, effects: list[Effect]) -> None:

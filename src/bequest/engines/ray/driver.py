@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from bequest.engines.base import Outcome, Plan, Progress
     from bequest.engines.ray.engine import Ray
+    from bequest.engines.ray.host import Presence
     from bequest.engines.ray.placement import Placement
 
 
@@ -50,6 +51,9 @@ def carry_out(engine: Ray, plan: Plan, progress: Progress | None) -> Outcome:
     with _connected(engine):
         namespace = f"bequest {engine.name or uuid4().hex[:12]}"
         office = _find(namespace) if engine.name else None
+        if office is not None and not _get(office.is_open.remote(), engine.startup):
+            _end_at_once(namespace, office)  # its driver was killed before anything began
+            office = None
         if office is not None and not engine.resume:
             raise ClusterFailed(
                 f"A run called {engine.name} is going on there.",
@@ -57,7 +61,7 @@ def carry_out(engine: Ray, plan: Plan, progress: Progress | None) -> Outcome:
             )
         if office is None:
             office = _start(engine, plan, namespace, fingerprint)
-        elif ray.get(office.fingerprint.remote()) != fingerprint:
+        elif _get(office.fingerprint.remote(), engine.startup) != fingerprint:
             raise ClusterFailed(
                 f"The run called {engine.name} that is going on there is another one.",
                 remedy="Resume it with the arguments that it was started with, or choose another "
@@ -138,6 +142,14 @@ def _uninterrupted() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+def _end_at_once(namespace: str, office: Any) -> None:  # noqa: ANN401
+    """End an office, and everybody with it, and wait until its name is free."""
+    ray.kill(office)
+    deadline = time.monotonic() + 30.0
+    while _find(namespace) is not None and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def _find(namespace: str) -> Any:  # noqa: ANN401
     try:
         return ray.get_actor(actors.OFFICE, namespace)
@@ -158,24 +170,31 @@ def _start(engine: Ray, plan: Plan, namespace: str, fingerprint: str) -> Any:  #
         cpus_per_host=engine.cpus_per_host,
     )
     first = opening_step(plan)
-    brief = Brief(plan, first, placement, namespace, engine.patience, engine.record, fingerprint)
-    started: list[Any] = []
+    brief = Brief(
+        plan=plan,
+        first=first,
+        placement=placement,
+        namespace=namespace,
+        patience=engine.patience,
+        record=None if engine.record is None else engine.record.resolve(),
+        fingerprint=fingerprint,
+        findable=engine.name is not None,
+        startup=engine.startup,
+    )
+    office = actors.office(brief)
     try:
-        office = actors.office(brief)
-        steward = actors.steward(brief, charter_of(plan, first), 0)
-        started += [office, steward]
+        office.expect.remote(office)
+        steward = actors.steward(brief, charter_of(plan, first), 0, office)
         hosts = {}
         for name, machine in placement.machines.items():
             posting = _posting(engine, plan, placement, name, step=first.value)
             hosts[name] = actors.host(
-                namespace, posting, machine=machine.ident, cpus=engine.cpus_per_host
+                brief, posting, office, machine=machine.ident, cpus=engine.cpus_per_host
             )
-            started.append(hosts[name])
         stations = _prepared(hosts, engine.startup)
         _get(office.open.remote(stations, steward, office), engine.startup)
     except BaseException:
-        for actor in started:
-            ray.kill(actor)
+        ray.kill(office)  # everybody else ends with it
         raise
     return office
 
@@ -198,8 +217,8 @@ def _posting(engine: Ray, plan: Plan, placement: Placement, host: str, *, step: 
     )
 
 
-def _prepared(hosts: dict[str, Any], patience: float) -> dict[str, tuple[Any, int]]:
-    """Wait until every host has everything ready; return host -> (actor, process)."""
+def _prepared(hosts: dict[str, Any], patience: float) -> dict[str, tuple[Any, Presence]]:
+    """Wait until every host has everything ready; return host -> (actor, what it says)."""
     presences = {name: actor.prepare.remote() for name, actor in hosts.items()}
     stations = {}
     deadline = time.monotonic() + patience
@@ -212,7 +231,7 @@ def _prepared(hosts: dict[str, Any], patience: float) -> dict[str, tuple[Any, in
                 f"{name} has bequest {presence.version}, and the driver {__version__}.",
                 remedy="Install the same release on every machine.",
             )
-        stations[name] = hosts[name], presence.pid
+        stations[name] = hosts[name], presence
     return stations
 
 

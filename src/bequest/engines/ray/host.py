@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bequest.core.legacy import Legacy
     from bequest.engines.assembly import Seat
     from bequest.engines.ray.crew import Outgoing
+    from bequest.protocol.node import Node
 
 # So many rounds are reported at once, or what there is after so many seconds.
 _ROUNDS, _SECONDS = 64, 0.1
@@ -78,46 +79,57 @@ class Presence:
 class Host:
     """The actor: it carries parcels to its crew, and what the crew says to others."""
 
-    def __init__(self, posting: Posting) -> None:
+    def __init__(self, posting: Posting, office: Any) -> None:  # noqa: ANN401
         # Iterates that escape are the office's business; a million warnings are nobody's.
         np.seterr(over="ignore", invalid="ignore")
         self._posting = posting
         self._crew = Crew(posting.name, posting.where, doomed=posting.doomed, oracle=posting.oracle)
         self._others: dict[str, Any] = {}
-        self._office: Any = None
+        self._office = office
         self._number = 0
         self._under_way = 0
         self._room = asyncio.Event()
         self._room.set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._presence: Presence | None = None
+        self._preempted = False
+        # From the very beginning: the driver may die before it says another word.
+        self._start(self._end_with_the_office())
 
     # --- beginning and end --------------------------------------------------------------------
 
     async def prepare(self) -> Presence:
         """Load everybody's data; say what cannot be loaded."""
-        failures: dict[int, str] = {}
-        for seat in self._posting.seats:
-            try:
-                seat.objective.gradient(seat.start)
-                self._crew.seat(seat.fill())
-            except Exception as error:  # noqa: BLE001 - a user's loader may raise anything
-                failures[seat.ident] = f"{type(error).__name__}: {error}"
-        loop = asyncio.get_running_loop()
-        hears = machines.on_sigterm(partial(loop.call_soon_threadsafe, self._terminated))
-        return Presence(os.getpid(), __version__, failures, hears)
+        if self._presence is None:
+            loop = asyncio.get_running_loop()
+            hears = machines.on_sigterm(partial(loop.call_soon_threadsafe, self._terminated))
+            failures: dict[int, str] = {}
+            for seat in self._posting.seats:
+                node, why = await asyncio.to_thread(_filled, seat)
+                if node is None:
+                    failures[seat.ident] = why
+                else:
+                    self._crew.seat(node)
+            self._presence = Presence(os.getpid(), __version__, failures, hears)
+        return self._presence
 
-    async def meet(self, others: dict[str, Any], office: Any) -> None:  # noqa: ANN401
+    async def meet(self, others: dict[str, Any]) -> None:
         """Get to know everybody: name -> actor; the steward's name is empty."""
-        self._others, self._office = others, office
+        if self._others:
+            return
+        self._others = others
         for node, after in self._posting.leaving.items():
             self._crew.leave(node, after)
         self._start(self._report_now_and_then())
-        self._start(self._end_with_the_office())
+        if self._preempted:
+            self._office.preempted.remote(self._posting.name)
         await self._turn()
 
     async def appoint(self, steward: Any) -> None:  # noqa: ANN401
         """Hear of a new steward."""
         self._others[STEWARDSHIP] = steward
+        self._crew.apply_again()
+        await self._turn()
 
     async def conclude(self) -> tuple[list[Ending], int]:
         """Report the rest; return where everybody is, and how many reports there were."""
@@ -141,15 +153,16 @@ class Host:
 
     async def admit(self, seat: Seat, leaves: int | None) -> str | None:
         """Let a node in that comes from outside; return what went wrong, if something did."""
-        try:
-            seat.objective.gradient(seat.start)
-            node = seat.fill()
-        except Exception as error:  # noqa: BLE001 - a user's loader may raise anything
-            return f"{type(error).__name__}: {error}"
+        there = self._crew.nodes.get(seat.ident)
+        if there is not None and there.life >= seat.life:
+            return None  # this was said before
+        node, why = await asyncio.to_thread(_filled, seat)
+        if node is None:
+            return why
         self._crew.locate(seat.ident, self._posting.name)
         self._crew.admit(node)
-        if leaves is not None:
-            self._crew.leave(seat.ident, leaves)
+        if leaves is not None or self._preempted:
+            self._crew.leave(seat.ident, 0 if self._preempted else leaves or 0)
         await self._turn()
         return None
 
@@ -163,12 +176,14 @@ class Host:
 
     async def preempt(self) -> None:
         """Let everybody here leave: the machine is about to go."""
+        self._preempted = True
         self._crew.leave_all()
         await self._turn()
 
     def _terminated(self) -> None:
         """Leave in good order; the office ends this process when everybody has gone."""
-        if self._office is not None:
+        self._preempted = True
+        if self._others:  # or they hear of it when they meet
             self._office.preempted.remote(self._posting.name)
             self._start(self.preempt())
         asyncio.get_running_loop().call_later(self._posting.grace, os._exit, 1)
@@ -239,3 +254,12 @@ class Host:
         self._tasks.add(task)  # a task that nobody holds can vanish
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _filled(seat: Seat) -> tuple[Node | None, str]:
+    """Return the node with its data loaded, or what went wrong."""
+    try:
+        seat.objective.gradient(seat.start)
+        return seat.fill(), ""
+    except Exception as error:  # noqa: BLE001 - a user's loader may raise anything
+        return None, f"{type(error).__name__}: {error}"

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bequest.core.steps import StepChoice
+    from bequest.engines.assembly import Ending
     from bequest.engines.base import Outcome, Plan
+    from bequest.engines.ray.host import Presence
     from bequest.engines.ray.placement import Placement
     from bequest.engines.ray.reports import Item
     from bequest.protocol.events import Effect
@@ -44,8 +46,10 @@ if TYPE_CHECKING:
 _LOOK = 0.2
 # A planned death is noticed when everybody waits for it, or after so many seconds.
 _UNNOTICED = 2.0
-# An office that has written down the outcome stays so long for somebody who asks for it.
+# An office whose run is over stays so long for somebody who asks for the outcome.
 _LINGER = 10.0
+# A run that nobody could find again goes on for so long without anybody who asks.
+_FORSAKEN = 60.0
 _TOLD = 50
 
 
@@ -61,6 +65,7 @@ class _Station:
     heard: float = field(default_factory=time.monotonic)
     reports: int = 0
     early: dict[int, list[Item]] = field(default_factory=dict)
+    reported: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +80,8 @@ class Brief:
         patience: how long a host may stay silent before it counts as dead, in seconds.
         record: where the outcome is written; None for nowhere.
         fingerprint: what tells this plan from another.
+        findable: whether somebody could come back to it.
+        startup: how long its processes may take to begin.
     """
 
     plan: Plan
@@ -84,6 +91,8 @@ class Brief:
     patience: float
     record: Path | None
     fingerprint: str
+    findable: bool
+    startup: float
 
 
 class Office:
@@ -98,6 +107,8 @@ class Office:
         # node -> in which life it is there; those who are not there are not in it
         self._lives: dict[int, int] = dict.fromkeys(brief.plan.network(), 0)
         self._latest_life = dict(self._lives)
+        # whom the present steward has asked where they are, and in which life
+        self._inquired: dict[int, int] = {}
         self._verdicts: list[Lost] = []
         self._silent: dict[int, tuple[int, float]] = {}
         self._admitted: set[tuple[int, int]] = set()
@@ -117,30 +128,56 @@ class Office:
 
     # --- beginning and end --------------------------------------------------------------------
 
-    async def open(self, stations: Mapping[str, tuple[Any, int]], steward: Any, own: Any) -> None:  # noqa: ANN401
-        """Begin: everybody gets to know everybody, and the steward founds the network.
+    async def expect(self, own: Any) -> None:  # noqa: ANN401
+        """Wait to be opened; a run whose driver died before that is over.
 
         Args:
-            stations: host -> its actor and its process.
-            steward: the first one.
             own: the office's own actor.
         """
         self._own = own
-        self._began = time.monotonic()
-        for name, (actor, pid) in stations.items():
+        await asyncio.sleep(self._brief.startup + _LINGER)
+        if not self._stations:
+            ray.kill(own)
+
+    async def is_open(self) -> bool:
+        """Return whether the run has begun."""
+        return bool(self._stations)
+
+    async def open(
+        self,
+        stations: Mapping[str, tuple[Any, Presence]],
+        steward: Any,  # noqa: ANN401
+        own: Any,  # noqa: ANN401
+    ) -> None:
+        """Begin: everybody gets to know everybody, and the steward founds the network.
+
+        Args:
+            stations: host -> its actor, and what it says of itself.
+            steward: the first one.
+            own: the office's own actor.
+        """
+        if self._stations:
+            return  # this was said before
+        self._own = own  # calls overtake each other
+        self._began = self._asked = time.monotonic()
+        for name, (actor, presence) in stations.items():
             machine = self._brief.placement.machines[name]
-            self._stations[name] = _Station(actor, pid, machine.name, machine.ident)
+            self._stations[name] = _Station(actor, presence.pid, machine.name, machine.ident)
+            if not presence.hears_sigterm:
+                self._say(f"{name} cannot hear a SIGTERM: to its nodes it would be a crash")
         self._steward = steward
         self._steward_pid = await steward.pid.remote()
-        everybody = {**{n: s.actor for n, s in self._stations.items()}, STEWARDSHIP: steward}
-        meetings = [s.actor.meet.remote(everybody, own) for s in self._stations.values()]
+        hosts = self._hosts()
+        meetings = [actor.meet.remote({**hosts, STEWARDSHIP: steward}) for actor in hosts.values()]
         await asyncio.gather(*map(_settled, meetings))
         for name in self._stations:
             self._start(self._watch_host(name))
         self._start(self._watch_steward(steward))
         self._start(self._look_around())
-        hosts = {name: station.actor for name, station in self._stations.items()}
-        await _settled(steward.begin.remote(self._where, hosts, own))
+        await _settled(steward.begin.remote(self._where, hosts))
+
+    def _hosts(self) -> dict[str, Any]:
+        return {name: s.actor for name, s in self._stations.items() if s.state != "gone"}
 
     async def follow(self, version: int, timeout: float = 0.5) -> View:
         """Return the present view, once there is a later one than that version."""
@@ -170,23 +207,29 @@ class Office:
 
     async def addresses(self) -> dict[str, Any]:
         """Return the actors of the run, its own not included, for whoever is to end them."""
-        hosts = {name: s.actor for name, s in self._stations.items() if s.state != "gone"}
-        return {**hosts, STEWARDSHIP: self._steward}
+        return {**self._hosts(), STEWARDSHIP: self._steward}
 
     # --- what hosts and the steward say -------------------------------------------------------
 
     async def report(self, host: str, number: int, items: list[Item]) -> None:
         """Take in a host's report; they may overtake each other."""
         station = self._stations[host]
+        if station.state == "gone" or number <= station.reports:
+            return  # it has been given up, or this was said before
         station.heard = time.monotonic()
         station.early[number] = items
         try:
             while station.reports + 1 in station.early:
                 station.reports += 1
                 self._take_in(host, station.early.pop(station.reports))
+                station.reported.set()
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self._fail(error)
         self._tell()
+        # To whoever waits for the answer it means that everything up to here is on record.
+        while station.reports < number:
+            station.reported.clear()
+            await station.reported.wait()
 
     def _take_in(self, host: str, items: list[Item]) -> None:
         self._chronicle.report(items)
@@ -199,7 +242,7 @@ class Office:
             self._conclude()
 
     def _ended(self, item: Ended) -> None:
-        life = self._latest_life[item.process] if item.life < 0 else item.life
+        life = self._inquired.get(item.process, 0) if item.life < 0 else item.life
         if self._lives.get(item.process) == life:
             del self._lives[item.process]
         if item.silent:
@@ -215,12 +258,10 @@ class Office:
         awaited: tuple[int, ...],
         stop: int,
         epoch: int,
-        phase: str,
     ) -> None:
         """Take in what a steward decided, and for whom it waits after which round."""
         if term != self._term:
             return
-        _ = phase
         try:
             for effect in effects:
                 if isinstance(effect, Committed):
@@ -252,7 +293,8 @@ class Office:
         """Give the verdict that a node is lost."""
         verdict = Lost(node, why, life)
         self._verdicts.append(verdict)
-        self._chronicle.lose(node)
+        if life == self._latest_life.get(node):
+            self._chronicle.lose(node)
         if self._steward is not None:
             self._steward.lost.remote(verdict)
 
@@ -275,9 +317,13 @@ class Office:
         try:
             for node, (life, _) in sorted(self._silent.items()):
                 self._condemn(node, life, "its process is gone")
-            self._silent.clear()
             while self._chronicle.epoch < epoch:  # receipts are in the reports
                 await asyncio.sleep(0.01)
+            for node in self._plan.schedule[stop].crashes:
+                # Who was to die now, and has left before, is not waited for.
+                if node in awaited and node not in self._silent and node not in self._lives:
+                    self._condemn(node, self._latest_life[node], "it has left before")
+            self._silent.clear()
             for purpose, node in comers(self._plan, stop):
                 if node in awaited and (stop, node) not in self._admitted:
                     self._admitted.add((stop, node))
@@ -286,39 +332,49 @@ class Office:
             self._fail(error)
 
     async def _admit(self, node: int, purpose: Purpose, t: int) -> None:
-        station, host = self._home_for(node)
-        life = self._latest_life.get(node, -1) + 1
+        """Start the process of somebody who comes; on another host if the first one dies."""
         ledger = self._chronicle.ledger
-        seat = seat_of(
-            self._plan,
-            node,
-            host=self._brief.placement.domains[node] if host == self._where[node] else host,
-            step=ledger.steps[-1].value,
-            t=t,
-            purpose=purpose,
-            receipt=ledger.receipts.get(node),
-            life=life,
-        )
-        self._lives[node] = self._latest_life[node] = life
-        self._chronicle.admit(node)
-        if host != self._where[node]:
-            self._where[node] = host
-            others = [s.actor for s in self._stations.values() if s.state == "there"]
-            moves = [actor.locate.remote(node, host) for actor in [*others, self._steward]]
-            await asyncio.gather(*map(_settled, moves))
-        try:
-            why = await station.actor.admit.remote(seat, departure_after(self._plan, node, t))
-        except RayError:
-            return  # its host has died meanwhile; whoever watches it says so
-        if why is not None:
-            raise actors.cannot_load({node: why}, host)
+        while host := self._home_for(node):
+            life = self._latest_life[node] = self._latest_life.get(node, -1) + 1
+            seat = seat_of(
+                self._plan,
+                node,
+                host=self._brief.placement.domain_of(host),
+                step=ledger.steps[-1].value,
+                t=t,
+                purpose=purpose,
+                receipt=ledger.receipts.get(node),
+                life=life,
+            )
+            self._chronicle.admit(node)
+            if host != self._where[node]:
+                self._where[node] = host
+                told = [*self._hosts().values(), *([self._steward] if self._steward else [])]
+                await asyncio.gather(*(_settled(one.locate.remote(node, host)) for one in told))
+            answer = self._stations[host].actor.admit.remote(
+                seat, departure_after(self._plan, node, t)
+            )
+            try:
+                why = await answer
+            except RayError:
+                continue  # that host has died meanwhile
+            if why is None:
+                self._lives[node] = life
+            else:
+                self._say(
+                    f"node {node} cannot come: its loss cannot be made ready on {host}: {why}"
+                )
+                self._condemn(node, life, why)
+            return
 
-    def _home_for(self, node: int) -> tuple[_Station, str]:
+    def _home_for(self, node: int) -> str | None:
         """Return the host of somebody who comes: its own, or another if that is gone."""
         own = self._where[node]
-        there = [name for name, s in self._stations.items() if s.state == "there"]
-        name = own if own in there else min(there, key=self._crowd)
-        return self._stations[name], name
+        for state in ("there", "leaving"):
+            hosts = [name for name, s in self._stations.items() if s.state == state]
+            if hosts:
+                return own if own in hosts else min(hosts, key=self._crowd)
+        return None
 
     def _crowd(self, host: str) -> int:
         return sum(self._where[node] == host for node in self._lives)
@@ -342,34 +398,45 @@ class Office:
     async def _watch_steward(self, steward: Any) -> None:  # noqa: ANN401
         """Wait for the steward to die, and let another one take over."""
         await death_of(steward)
-        if self._outcome is not None:
+        while self._outcome is None and self._error is None:
+            try:
+                await self._replace_steward()
+            except RayError:
+                continue  # this one has died, too
+            except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+                self._fail(error)
             return
-        try:
-            self._steward, self._steward_pid = None, None
-            self._term += 1
-            self._say(f"the steward died; steward {self._term + 1} asks everybody where they are")
-            charter = charter_of(self._plan, self._brief.first)
-            new = actors.steward(self._brief, charter, self._term)
-            pid = await new.pid.remote()
-            stations = {n: s for n, s in self._stations.items() if s.state != "gone"}
-            appointments = [s.actor.appoint.remote(new) for s in stations.values()]
-            await asyncio.gather(*map(_settled, appointments))
-            self._steward, self._steward_pid = new, pid
-            self._start(self._watch_steward(new))
-            hosts = {name: station.actor for name, station in self._stations.items()}
-            gone = [v for v in self._verdicts if v.node not in self._lives]
-            await _settled(
-                new.take_over.remote(self._where, hosts, self._own, dict(self._lives), gone)
-            )
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
-            self._fail(error)
+
+    async def _replace_steward(self) -> None:
+        self._steward, self._steward_pid = None, None
+        self._term += 1
+        self._say(f"the steward died; steward {self._term + 1} asks everybody where they are")
+        self._tell()
+        charter = charter_of(self._plan, self._brief.first)
+        new = actors.steward(self._brief, charter, self._term, self._own)
+        pid = await new.pid.remote()
+        self._inquired = dict(self._lives)
+        appointments = [actor.appoint.remote(new) for actor in self._hosts().values()]
+        await asyncio.gather(*map(_settled, appointments))
+        self._steward, self._steward_pid = new, pid
+        self._start(self._watch_steward(new))
+        gone = [verdict for verdict in self._verdicts if verdict.node not in self._inquired]
+        await _settled(new.take_over.remote(self._where, self._hosts(), self._inquired, gone))
 
     async def _look_around(self) -> None:
         """Look for machines that are drained, hosts that are frozen, and deaths unnoticed."""
-        try:
-            while self._outcome is None:
-                await asyncio.sleep(_LOOK)
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(_LOOK)
+            self._end_if_forsaken()
+            if self._outcome is not None or self._error is not None:
+                continue
+            try:
                 leaving = await asyncio.to_thread(_draining)
+                if time.monotonic() - before > _LOOK + self._brief.patience / 4:
+                    # It is we who have been away: nobody is to die for that.
+                    for station in self._stations.values():
+                        station.heard = time.monotonic()
                 for name, station in self._stations.items():
                     if station.ident in leaving:
                         self._preempt(name, f"machine {station.machine} is drained")
@@ -379,8 +446,20 @@ class Office:
                         del self._silent[node]
                         self._condemn(node, life, "its process is gone")
                 self._show()
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
-            self._fail(error)
+            except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+                self._fail(error)
+
+    def _end_if_forsaken(self) -> None:
+        """End everything if nobody asks any more, and nobody will."""
+        silence = time.monotonic() - self._asked
+        if self._outcome is None and self._error is None:
+            over = silence > _FORSAKEN and not self._brief.findable
+        else:
+            # Only here is an outcome that is not on record; somebody may still come for it.
+            kept = self._brief.record is None and self._brief.findable and self._error is None
+            over = silence > _LINGER and not kept
+        if over:
+            ray.kill(self._own)  # and everybody with it
 
     def _show(self) -> None:
         film = self._chronicle.film
@@ -442,44 +521,39 @@ class Office:
     async def _take_stock(self) -> None:
         """Everybody has stopped: collect where they are, and write down how it ended."""
         try:
-            there = {n: s for n, s in self._stations.items() if s.state != "gone"}
+            there = self._hosts()
             answers = await asyncio.gather(
-                *(_settled(station.actor.conclude.remote()) for station in there.values())
+                *(_settled(actor.conclude.remote()) for actor in there.values())
             )
-            endings = {}
+            endings: dict[int, Ending] = {}
             for name, answer in zip(there, answers, strict=True):
+                station = self._stations[name]
                 if answer is None:
-                    self._concluding = False  # it has died; the steward will finish once more
-                    return
-                for ending in answer[0]:
-                    endings[ending.ident] = ending
-                while there[name].reports < answer[1]:
+                    continue  # it has died
+                while station.reports < answer[1] and station.state != "gone":
                     await asyncio.sleep(0.01)
+                endings |= {ending.ident: ending for ending in answer[0]}
             members = self._chronicle.film.members
-            if any(node not in endings for node in members if node in self._lives):
-                self._concluding = False
-                return
-            chosen = [endings[node] for node in sorted(members & endings.keys())]
-            outcome = outcome_of(self._plan, self._chronicle.film, self._chronicle.ledger, chosen)
-            if self._brief.record is not None:
-                stored = {"fingerprint": self._brief.fingerprint, "outcome": outcome}
-                files.write(self._brief.record, pickle.dumps(stored))
-            self._outcome = outcome
-            self._show()
-            for station in there.values():
-                ray.kill(station.actor)
-            self._say(f"it is over: {outcome.status}")
-            self._tell()
-            self._start(self._linger())
+            known = sorted(members & endings.keys())
+            if known and len(known) < len(members):
+                return  # somebody has died meanwhile; the steward will finish once more
+            self._finish([endings[node] for node in known])
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self._fail(error)
+        finally:
+            self._concluding = False
 
-    async def _linger(self) -> None:
-        """Go, too, if nobody asks any more."""
-        while self._brief.record is None or time.monotonic() - self._asked < _LINGER:
-            await asyncio.sleep(1.0)
-        ray.kill(self._steward)
-        ray.kill(self._own)
+    def _finish(self, endings: list[Ending]) -> None:
+        outcome = outcome_of(self._plan, self._chronicle.film, self._chronicle.ledger, endings)
+        if self._brief.record is not None:
+            stored = {"fingerprint": self._brief.fingerprint, "outcome": outcome}
+            files.write(self._brief.record, pickle.dumps(stored))
+        self._outcome = outcome
+        self._say(f"it is over: {outcome.status}")
+        self._show()
+        for actor in self._hosts().values():
+            ray.kill(actor)
+        self._tell()
 
     # --- telling ------------------------------------------------------------------------------
 
@@ -495,6 +569,7 @@ class Office:
         self._news.set()
 
     def _fail(self, error: BaseException) -> None:
+        self._say(f"the office cannot go on: {error}")
         self._error = self._error or error
         self._tell()
 

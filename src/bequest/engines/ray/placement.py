@@ -40,10 +40,13 @@ class Placement:
 
     @property
     def domains(self) -> dict[int, str]:
-        """Node -> what it can fail together with: its machine, or its host if there is only one."""
-        if len({machine.ident for machine in self.machines.values()}) == 1:
-            return dict(self.hosts)
-        return {node: self.machines[host].name for node, host in self.hosts.items()}
+        """Node -> what it can fail together with."""
+        return {node: self.domain_of(host) for node, host in self.hosts.items()}
+
+    def domain_of(self, host: str) -> str:
+        """Return what a host can fail together with: its machine, or itself on a single one."""
+        alone = len({machine.ident for machine in self.machines.values()}) == 1
+        return host if alone else self.machines[host].name
 
     def nodes_of(self, host: str) -> list[int]:
         """Return who is on a host, ascending."""
@@ -111,5 +114,6 @@ def place(
 
 
 def _slots(cpus: float, each: float) -> int:
-    # Hosts that take nothing are limited by what is sensible to start at once.
-    return int(cpus / each + 1e-9) if each > 0 else 10**6
+    if each > 0:
+        return int(cpus / each + 1e-9)
+    return 10**6 if cpus > 0 else 0  # a machine without CPUs is there for something else

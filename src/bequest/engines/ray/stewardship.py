@@ -30,29 +30,42 @@ class Stewardship:
         charter: what was agreed on before.
         domains: node -> what it can fail together with.
         term: how many stewards there were before.
+        office: what it ends with.
     """
 
-    def __init__(self, charter: Charter, domains: Mapping[int, str], term: int) -> None:
-        self._steward, self._term = Steward(charter, domains, term), term
+    def __init__(
+        self,
+        charter: Charter,
+        domains: Mapping[int, str],
+        term: int,
+        office: Any,  # noqa: ANN401
+    ) -> None:
+        self._steward, self._term, self._office = Steward(charter, domains, term), term, office
         self._where: dict[int, str] = {}
         self._hosts: dict[str, Any] = {}
-        self._office: Any = None
         self._awaited: tuple[int, ...] = ()
+        # From the very beginning: the driver may die before it says another word.
+        self._watching = asyncio.get_running_loop().create_task(self._end_with_the_office())
 
     async def pid(self) -> int:
         """Return its process."""
         return os.getpid()
 
-    async def begin(self, where: Mapping[int, str], hosts: dict[str, Any], office: Any) -> None:  # noqa: ANN401
+    async def _end_with_the_office(self) -> None:
+        """End this process when the office is gone: nobody would ever hear of it again."""
+        await death_of(self._office)
+        os._exit(1)
+
+    async def begin(self, where: Mapping[int, str], hosts: Mapping[str, Any]) -> None:
         """Found the network."""
-        self._meet(where, hosts, office)
-        await self._carry_out(self._steward.found())
+        if not self._hosts:  # or this was said before
+            self._where, self._hosts = dict(where), dict(hosts)
+            await self._carry_out(self._steward.found())
 
     async def take_over(
         self,
         where: Mapping[int, str],
-        hosts: dict[str, Any],
-        office: Any,  # noqa: ANN401
+        hosts: Mapping[str, Any],
         processes: Mapping[int, int],
         verdicts: Sequence[Lost],
     ) -> None:
@@ -61,23 +74,14 @@ class Stewardship:
         Args:
             where: node -> the name of its host.
             hosts: their actors.
-            office: the office's.
             processes: who is there, and in which life.
             verdicts: who is known to be lost.
         """
-        self._meet(where, hosts, office)
-        await self._carry_out(self._steward.recover(processes))
-        for verdict in verdicts:
-            await self._give(verdict)
-
-    def _meet(self, where: Mapping[int, str], hosts: dict[str, Any], office: Any) -> None:  # noqa: ANN401
-        self._where, self._hosts, self._office = dict(where), dict(hosts), office
-        self._watching = asyncio.get_running_loop().create_task(self._end_with_the_office())
-
-    async def _end_with_the_office(self) -> None:
-        """End this process when the office is gone: nobody would ever hear of it again."""
-        await death_of(self._office)
-        os._exit(1)
+        if not self._hosts:  # or this was said before
+            self._where, self._hosts = dict(where), dict(hosts)
+            await self._carry_out(self._steward.recover(processes))
+            for verdict in verdicts:
+                await self._give(verdict)
 
     async def watch(self) -> None:
         """Never return: whoever waits for this hears when the process dies."""
@@ -124,9 +128,7 @@ class Stewardship:
             self._awaited = awaited
             stop = self._steward.round_reached if awaited else 0
             # On record before it counts: no order goes out before the office knows of the change.
-            await self._office.note.remote(
-                self._term, noted, awaited, stop, self._steward.epoch, self._steward.phase
-            )
+            await self._office.note.remote(self._term, noted, awaited, stop, self._steward.epoch)
         for host, letters in parcels.items():
             self._hosts[host].deliver.remote(pack(letters))
 
