@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WORKERS ?= 2
+# A real Ray with several machines on this one, in a network namespace of its own: its tests start
+# and kill processes, one test after the other.
+INSIDE := $(BIN)/python tests/cluster/inside.py
 
 .PHONY: demo test test-all test-cluster coverage chaos lint types layers check bench bench-cluster \
   format clean
@@ -13,15 +16,12 @@ demo: $(READY)
 
 test: check
 	$(BIN)/pytest -n $(WORKERS) -m "not slow" --ignore=tests/cluster
-	$(MAKE) test-cluster
+	$(INSIDE) $(BIN)/pytest -m "not slow" tests/cluster
 
 test-all: check
 	$(BIN)/pytest -n $(WORKERS) --ignore=tests/cluster
-	$(MAKE) test-cluster
+	$(INSIDE) $(BIN)/pytest tests/cluster
 
-# A real Ray with several machines on this one, in a network namespace of its own: it starts and
-# kills processes, so its tests run one after the other.
-INSIDE := $(BIN)/python tests/cluster/inside.py
 test-cluster: $(READY)
 	$(INSIDE) $(BIN)/pytest tests/cluster
 

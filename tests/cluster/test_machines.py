@@ -86,6 +86,7 @@ def test_a_power_failure(cluster):
     assert fault.since("crashed") < 20.0
 
 
+@pytest.mark.slow
 def test_a_frozen_machine(cluster):
     def act(view):
         cluster.freeze(cluster.victim)
