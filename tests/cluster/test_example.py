@@ -90,7 +90,7 @@ def test_data_that_never_pass_the_driver(cluster, by_value):
     views = []
     run = bq.solve(problem, GRAPH, engine=Ray(nodes_per_host=4, watch=views.append), **common)
     assert run.trajectory.error is None
-    hosts = {node: host.machine for host in views[0].hosts.values() for node in host.nodes}
+    hosts = {node: views[0].hosts[f"host {node // 4}"].machine for node in range(12)}
     here = bq.Problem([loaded(node) for node in range(12)])
     loop = bq.solve(here, GRAPH, engine=Loop(hosts=hosts), **common)
     assert run.x.tobytes() == loop.x.tobytes()

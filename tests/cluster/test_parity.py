@@ -27,14 +27,10 @@ def connected(machines, driver):
 
 @pytest.mark.parametrize("will", [bq.wills.Drift(2), bq.wills.Adaptive()])
 def test_every_event(will):
-    domains = {}
-
-    def watch(view):
-        for host in view.hosts.values():
-            domains.update(dict.fromkeys(host.nodes, host.machine))
-
+    views = []
     common = {"departures": EVENTS, "rounds": 250, "will": will}
-    run = bq.solve(PROBLEM, GRAPH, engine=Ray(nodes_per_host=5, watch=watch), **common)
+    run = bq.solve(PROBLEM, GRAPH, engine=Ray(nodes_per_host=5, watch=views.append), **common)
+    domains = {node: views[0].hosts[f"host {node // 5}"].machine for node in range(20)}
     assert len(set(domains.values())) == 4
     loop = bq.solve(PROBLEM, GRAPH, engine=Loop(hosts=domains), **common)
     assert same(run, loop)

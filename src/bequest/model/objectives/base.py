@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Indices, Matrix, Vector
     from bequest.core.curvature import Curvature
+
+
+Single = TypeVar("Single", bound="Objective")
 
 
 class Stack(ABC):
@@ -73,6 +76,36 @@ class Stack(ABC):
     @abstractmethod
     def member(self, row: int) -> Objective:
         """Return one member as a loss of its own."""
+
+
+class Singles(Stack, Generic[Single]):
+    """Losses that cannot be joined into arrays: they are kept, and asked, one by one."""
+
+    def __init__(self, members: Sequence[Single]) -> None:
+        self.members = list(members)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(members, dim)."""
+        return len(self.members), self.members[0].dim
+
+    def curvatures(self) -> tuple[Vector, Vector]:
+        """Return the bounds of every member, as it states them."""
+        ranges = [m.curvature for m in self.members]
+        return np.array([r.a for r in ranges]), np.array([r.b for r in ranges])
+
+    @property
+    def certified(self) -> bool:
+        """Whether every member is certain of its bounds."""
+        return all(m.curvature.certified for m in self.members)
+
+    def take(self, rows: Indices) -> Self:
+        """Return the stack of these members."""
+        return type(self)([self.members[row] for row in rows])
+
+    def member(self, row: int) -> Single:
+        """Return one member as a loss of its own."""
+        return self.members[row]
 
 
 class Objective(ABC):

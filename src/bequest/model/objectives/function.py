@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,14 +15,14 @@ from bequest.errors import (
     NotConvex,
     NotFinite,
 )
-from bequest.model.objectives.base import Objective, Stack
+from bequest.model.objectives.base import Objective, Singles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import ArrayLike
 
-    from bequest.core.arrays import Indices, Matrix, Vector
+    from bequest.core.arrays import Matrix, Vector
 
 _EPSILON = float(np.finfo(float).eps)
 # Relative size of the steps of central differences: eps^(1/3), where their two errors balance.
@@ -183,16 +183,8 @@ class Function(Objective):
         return f"Function(dim={self.dim}, {self.curvature})"
 
 
-class FunctionStack(Stack):
+class FunctionStack(Singles[Function]):
     """Functions, called one after the other."""
-
-    def __init__(self, members: Sequence[Function]) -> None:
-        self.members = list(members)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(members, dim)."""
-        return len(self.members), self.members[0].dim
 
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
@@ -211,24 +203,6 @@ class FunctionStack(Stack):
         """Return the sum of the members' Hessians, a product per coordinate."""
         total: Matrix = np.sum([_dense_hessian(f, x) for f in self.members], axis=0)
         return total
-
-    def curvatures(self) -> tuple[Vector, Vector]:
-        """Return the bounds, given or estimated, of every member."""
-        ranges = [m.curvature for m in self.members]
-        return np.array([r.a for r in ranges]), np.array([r.b for r in ranges])
-
-    @property
-    def certified(self) -> bool:
-        """Whether every member's bounds were given."""
-        return all(m.curvature.certified for m in self.members)
-
-    def take(self, rows: Indices) -> Self:
-        """Return the stack of these members."""
-        return type(self)([self.members[row] for row in rows])
-
-    def member(self, row: int) -> Function:
-        """Return one member as a loss of its own."""
-        return self.members[row]
 
 
 def estimate_curvature(function: Function, points: Matrix) -> Curvature:

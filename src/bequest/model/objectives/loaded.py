@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bequest.core.arrays import is_whole
 from bequest.errors import DimensionMismatch, InvalidObjective
-from bequest.model.objectives.base import Objective, Stack
+from bequest.model.objectives.base import Objective, Singles
 from bequest.model.objectives.function import as_curvature, seen_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from bequest.core.arrays import Indices, Matrix, Vector
+    from bequest.core.arrays import Matrix, Vector
     from bequest.core.curvature import Curvature
 
 _HOW = (
@@ -155,16 +155,8 @@ class Loaded(Objective):
         return f"Loaded({self._name}, dim={self.dim}, {self.curvature})"
 
 
-class LoadedStack(Stack):
+class LoadedStack(Singles[Loaded]):
     """Losses that are loaded one by one, when they are evaluated."""
-
-    def __init__(self, members: Sequence[Loaded]) -> None:
-        self.members = list(members)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(members, dim)."""
-        return len(self.members), self.members[0].dim
 
     @property
     def at_hand(self) -> bool:
@@ -188,21 +180,3 @@ class LoadedStack(Stack):
         """Return the sum of the members' Hessians."""
         total: Matrix = np.sum([f.load().hessian(x) for f in self.members], axis=0)
         return total
-
-    def curvatures(self) -> tuple[Vector, Vector]:
-        """Return the declared bounds of every member."""
-        ranges = [m.curvature for m in self.members]
-        return np.array([r.a for r in ranges]), np.array([r.b for r in ranges])
-
-    @property
-    def certified(self) -> bool:
-        """Whether every member's bounds were declared as certain."""
-        return all(m.curvature.certified for m in self.members)
-
-    def take(self, rows: Indices) -> Self:
-        """Return the stack of these members."""
-        return type(self)([self.members[row] for row in rows])
-
-    def member(self, row: int) -> Loaded:
-        """Return one member as a loss of its own."""
-        return self.members[row]
