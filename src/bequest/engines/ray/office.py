@@ -111,7 +111,9 @@ class Office:
         self._inquired: dict[int, int] = {}
         self._verdicts: list[Lost] = []
         self._silent: dict[int, tuple[int, float]] = {}
-        self._admitted: set[tuple[int, int]] = set()
+        # who is being let in, and who has ended, in which life
+        self._coming: set[int] = set()
+        self._over: set[tuple[int, int]] = set()
         self._steward: Any = None
         self._steward_pid: int | None = None
         self._term = 0
@@ -243,6 +245,7 @@ class Office:
 
     def _ended(self, item: Ended) -> None:
         life = self._inquired.get(item.process, 0) if item.life < 0 else item.life
+        self._over.add((item.process, life))
         if self._lives.get(item.process) == life:
             del self._lives[item.process]
         if item.silent:
@@ -325,9 +328,10 @@ class Office:
                     self._condemn(node, self._latest_life[node], "it has left before")
             self._silent.clear()
             for purpose, node in comers(self._plan, stop):
-                if node in awaited and (stop, node) not in self._admitted:
-                    self._admitted.add((stop, node))
+                if node in awaited and node not in self._lives and node not in self._coming:
+                    self._coming.add(node)
                     await self._admit(node, purpose, stop)
+                    self._coming.discard(node)
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self._fail(error)
 
@@ -358,9 +362,9 @@ class Office:
                 why = await answer
             except RayError:
                 continue  # that host has died meanwhile
-            if why is None:
+            if why is None and (node, life) not in self._over:
                 self._lives[node] = life
-            else:
+            elif why is not None:
                 self._say(
                     f"node {node} cannot come: its loss cannot be made ready on {host}: {why}"
                 )
