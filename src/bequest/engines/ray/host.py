@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import traceback
 from dataclasses import dataclass, field
@@ -111,6 +112,9 @@ class Host:
                 else:
                     self._crew.seat(node)
             self._presence = Presence(os.getpid(), __version__, failures, hears)
+            # What is there by now stays; to look through all of Ray for garbage takes longer than
+            # a round.
+            gc.freeze()
         return self._presence
 
     async def meet(self, others: dict[str, Any]) -> None:
