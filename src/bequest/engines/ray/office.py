@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import pickle
 import time
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +19,12 @@ from ray.exceptions import RayError
 from bequest import files
 from bequest.engines.assembly import charter_of, comers, departure_after, outcome_of, seat_of
 from bequest.engines.ray import actors, machines
-from bequest.engines.ray.annals import Annals
+from bequest.engines.ray.bulletin import Bulletin
 from bequest.engines.ray.chronicle import Chronicle
 from bequest.engines.ray.crew import STEWARDSHIP
 from bequest.engines.ray.deaths import death_of
-from bequest.engines.ray.dials import Dials
 from bequest.engines.ray.reports import Ended, Told
-from bequest.engines.ray.view import Happening, HostView, View
+from bequest.engines.ray.view import HostView
 from bequest.protocol.events import Committed, Failed, Finished, Lost
 
 if TYPE_CHECKING:
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from bequest.engines.ray.host import Presence
     from bequest.engines.ray.placement import Placement
     from bequest.engines.ray.reports import Item
+    from bequest.engines.ray.view import View
     from bequest.protocol.events import Effect
     from bequest.protocol.messages import Purpose
 
@@ -50,7 +49,6 @@ _UNNOTICED = 2.0
 _LINGER = 10.0
 # A run that nobody could find again goes on for so long without anybody who asks.
 _FORSAKEN = 60.0
-_TOLD = 50
 
 
 @dataclass(eq=False)
@@ -101,7 +99,7 @@ class Office:
     def __init__(self, brief: Brief) -> None:
         self._brief, self._plan = brief, brief.plan
         self._chronicle = Chronicle(brief.plan, brief.first, self._on_begun)
-        self._dials = Dials(brief.namespace)
+        self._bulletin = Bulletin(brief.namespace, brief.plan.rounds, self._chronicle, brief.record)
         self._stations: dict[str, _Station] = {}
         self._where = dict(brief.placement.hosts)
         # node -> in which life it is there; those who are not there are not in it
@@ -119,11 +117,7 @@ class Office:
         self._term = 0
         self._error: BaseException | None = None
         self._outcome: Outcome | None = None
-        self._began = self._asked = time.monotonic()
-        self._annals = None if brief.record is None else Annals(brief.record.with_suffix(".jsonl"))
-        self._version = 0
-        self._news = asyncio.Event()
-        self._happenings: deque[Happening] = deque(maxlen=_TOLD)
+        self._asked = time.monotonic()
         self._departed = 0
         self._concluding = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -161,12 +155,15 @@ class Office:
         if self._stations:
             return  # this was said before
         self._own = own  # calls overtake each other
-        self._began = self._asked = time.monotonic()
+        self._bulletin.begin()
+        self._asked = time.monotonic()
         for name, (actor, presence) in stations.items():
             machine = self._brief.placement.machines[name]
             self._stations[name] = _Station(actor, presence.pid, machine.name, machine.ident)
             if not presence.hears_sigterm:
-                self._say(f"{name} cannot hear a SIGTERM: to its nodes it would be a crash")
+                self._bulletin.say(
+                    f"{name} cannot hear a SIGTERM: to its nodes it would be a crash"
+                )
         self._steward = steward
         self._steward_pid = await steward.pid.remote()
         hosts = self._hosts()
@@ -184,12 +181,8 @@ class Office:
     async def follow(self, version: int, timeout: float = 0.5) -> View:
         """Return the present view, once there is a later one than that version."""
         self._asked = time.monotonic()
-        if self._version <= version and self._outcome is None and self._error is None:
-            self._news.clear()
-            try:
-                await asyncio.wait_for(self._news.wait(), timeout)
-            except TimeoutError:
-                self._version += 1  # time has passed
+        if self._outcome is None and self._error is None:
+            await self._bulletin.news_after(version, timeout)
         if self._error is not None:
             raise self._error
         return self._view()
@@ -227,7 +220,7 @@ class Office:
                 station.reported.set()
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self._fail(error)
-        self._tell()
+        self._bulletin.renew()
         # To whoever waits for the answer it means that everything up to here is on record.
         while station.reports < number:
             station.reported.clear()
@@ -237,7 +230,7 @@ class Office:
         self._chronicle.report(items)
         for item in items:
             if isinstance(item, Told) and isinstance(item.effect, Failed):
-                self._say(f"node {item.process} on {host} failed: {item.effect.why}")
+                self._bulletin.say(f"node {item.process} on {host} failed: {item.effect.why}")
             elif isinstance(item, Ended):
                 self._ended(item)
         if not self._chronicle.film.is_bounded:
@@ -275,11 +268,11 @@ class Office:
                 self._start(self._let_the_world_move(awaited, stop, epoch))
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self._fail(error)
-        self._tell()
+        self._bulletin.renew()
 
     async def broken(self, host: str, why: str) -> None:
         """Hear from a host that it cannot go on; only an error of ours leads here."""
-        self._say(f"{host} cannot go on: {why}")
+        self._bulletin.say(f"{host} cannot go on: {why}")
         ray.kill(self._stations[host].actor)
 
     async def steward_broken(self, error: Exception) -> None:
@@ -305,11 +298,11 @@ class Office:
         """Tell of a change that has come into force."""
         ledger = self._chronicle.ledger
         for record in ledger.departures[self._departed :]:
-            self._say(str(record))
-            self._dials.departed(crashed=record.crashed)
+            self._bulletin.say(str(record))
+            self._bulletin.departed(crashed=record.crashed)
         self._departed = len(ledger.departures)
         if change.arrival is not None:
-            self._say(str(ledger.changes[-1]))
+            self._bulletin.say(str(ledger.changes[-1]))
         for node in self._lives:
             receipt = ledger.receipts.get(node)
             if receipt is not None and node not in change.members:
@@ -365,7 +358,7 @@ class Office:
             if why is None and (node, life) not in self._over:
                 self._lives[node] = life
             elif why is not None:
-                self._say(
+                self._bulletin.say(
                     f"node {node} cannot come: its loss cannot be made ready on {host}: {why}"
                 )
                 self._condemn(node, life, why)
@@ -377,11 +370,10 @@ class Office:
         for state in ("there", "leaving"):
             hosts = [name for name, s in self._stations.items() if s.state == state]
             if hosts:
-                return own if own in hosts else min(hosts, key=self._crowd)
+                return (
+                    own if own in hosts else min(hosts, key=lambda name: len(self._nodes_of(name)))
+                )
         return None
-
-    def _crowd(self, host: str) -> int:
-        return sum(self._where[node] == host for node in self._lives)
 
     # --- watching -----------------------------------------------------------------------------
 
@@ -392,12 +384,12 @@ class Office:
         station.state = "gone"
         if self._outcome is not None:
             return
-        nodes = sorted(node for node in self._lives if self._where[node] == name)
+        nodes = self._nodes_of(name)
         if nodes:
-            self._say(f"{name} died ({why}) with nodes {', '.join(map(str, nodes))}")
+            self._bulletin.say(f"{name} died ({why}) with nodes {', '.join(map(str, nodes))}")
         for node in nodes:
             self._condemn(node, self._lives.pop(node), f"{name} died: {why}")
-        self._tell()
+        self._bulletin.renew()
 
     async def _watch_steward(self, steward: Any) -> None:  # noqa: ANN401
         """Wait for the steward to die, and let another one take over."""
@@ -414,8 +406,10 @@ class Office:
     async def _replace_steward(self) -> None:
         self._steward, self._steward_pid = None, None
         self._term += 1
-        self._say(f"the steward died; steward {self._term + 1} asks everybody where they are")
-        self._tell()
+        self._bulletin.say(
+            f"the steward died; steward {self._term + 1} asks everybody where they are"
+        )
+        self._bulletin.renew()
         charter = charter_of(self._plan, self._brief.first)
         new = actors.steward(self._brief, charter, self._term, self._own)
         pid = await new.pid.remote()
@@ -449,7 +443,7 @@ class Office:
                     if time.monotonic() - since > _UNNOTICED:
                         del self._silent[node]
                         self._condemn(node, life, "its process is gone")
-                self._show()
+                self._bulletin.show()
             except Exception as error:  # noqa: BLE001 - nobody else would hear of it
                 self._fail(error)
 
@@ -465,27 +459,13 @@ class Office:
         if over:
             ray.kill(self._own)  # and everybody with it
 
-    def _show(self) -> None:
-        film = self._chronicle.film
-        error, gap, slope, _ = self._reading()
-        readings = {
-            "round": film.measured,
-            "survivors": len(film.members),
-            "error": error,
-            "gradient_norm": slope,
-            "invariant_gap": gap,
-        }
-        self._dials.show(readings)
-        if self._annals is not None:
-            self._annals.read_off(time.monotonic() - self._began, readings)
-
     def _check_pulse(self, name: str, station: _Station) -> None:
         """End a host that has been silent for too long: what cannot answer may be frozen."""
         silence = time.monotonic() - station.heard
         if station.state == "gone" or silence < self._brief.patience / 4:
             return
         if silence > self._brief.patience:
-            self._say(f"{name} has not answered for {silence:.1f} s and is given up")
+            self._bulletin.say(f"{name} has not answered for {silence:.1f} s and is given up")
             station.heard = time.monotonic()
             ray.kill(station.actor)
         else:
@@ -503,15 +483,17 @@ class Office:
         if station.state != "there":
             return
         station.state = "leaving"
-        nodes = sorted(node for node in self._lives if self._where[node] == host)
-        self._say(f"{host} goes ({why}): nodes {', '.join(map(str, nodes)) or 'none'} leave")
+        nodes = self._nodes_of(host)
+        self._bulletin.say(
+            f"{host} goes ({why}): nodes {', '.join(map(str, nodes)) or 'none'} leave"
+        )
         station.actor.preempt.remote()
         self._let_go(host)
 
     def _let_go(self, host: str) -> None:
         """End a host that is to go, once everybody on it has left."""
         station = self._stations[host]
-        if station.state == "leaving" and not self._crowd(host):
+        if station.state == "leaving" and not self._nodes_of(host):
             # Ray waits for a drained machine until its actors are killed, not just gone.
             ray.kill(station.actor)
 
@@ -553,62 +535,33 @@ class Office:
             stored = {"fingerprint": self._brief.fingerprint, "outcome": outcome}
             files.write(self._brief.record, pickle.dumps(stored))
         self._outcome = outcome
-        self._say(f"it is over: {outcome.status}")
-        self._show()
+        self._bulletin.say(f"it is over: {outcome.status}")
+        self._bulletin.show()
         for actor in self._hosts().values():
             ray.kill(actor)
-        self._tell()
+        self._bulletin.renew()
 
     # --- telling ------------------------------------------------------------------------------
 
-    def _say(self, what: str) -> None:
-        t = self._chronicle.film.measured
-        happening = Happening(time.monotonic() - self._began, t, what)
-        self._happenings.append(happening)
-        if self._annals is not None:
-            self._annals.tell(happening)
-
-    def _tell(self) -> None:
-        self._version += 1
-        self._news.set()
-
     def _fail(self, error: BaseException) -> None:
-        self._say(f"the office cannot go on: {error}")
         self._error = self._error or error
-        self._tell()
-
-    def _reading(self) -> tuple[float | None, float, float, float]:
-        film = self._chronicle.film
-        return film.gauges.reading(film.measured)
+        self._bulletin.say(f"the office cannot go on: {error}")
 
     def _view(self) -> View:
-        film = self._chronicle.film
-        error, gap, slope, _ = self._reading()
-        return View(
-            version=self._version,
-            time=time.monotonic() - self._began,
-            round=film.measured,
-            rounds=self._plan.rounds,
-            epoch=self._chronicle.epoch,
-            members=tuple(sorted(film.members)),
-            error=error,
-            gradient_norm=slope,
-            invariant_gap=gap,
-            departures=self._departed,
-            happenings=tuple(self._happenings),
-            hosts={
-                name: HostView(
-                    s.pid,
-                    s.machine,
-                    tuple(sorted(n for n in self._lives if self._where[n] == name)),
-                    s.state,
-                )
-                for name, s in self._stations.items()
-            },
+        hosts = {name: self._host_view(name, s) for name, s in self._stations.items()}
+        return self._bulletin.view(
+            hosts=hosts,
             steward=self._steward_pid,
             term=self._term,
             status=None if self._outcome is None else self._outcome.status,
         )
+
+    def _host_view(self, name: str, station: _Station) -> HostView:
+        return HostView(station.pid, station.machine, tuple(self._nodes_of(name)), station.state)
+
+    def _nodes_of(self, host: str) -> list[int]:
+        """Return who is on a host, ascending."""
+        return sorted(node for node in self._lives if self._where[node] == host)
 
     def _start(self, coroutine: Any) -> None:  # noqa: ANN401
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(coroutine)
