@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DIM = 100
 HOSTS = 4
 ROUNDS = 400
-REPEATS = 3
+REPEATS = 5
 
 
 class Bare:

@@ -65,6 +65,7 @@ class _Stage:
         self.random = random.Random(engine.seed)  # noqa: S311 - which parcel is next
         self.mail = []
         self.calls = []
+        self.unexplained = []
         self.lives = dict.fromkeys(plan.network(), 0)
         self.silent = {}
         self.finished = False
@@ -120,18 +121,25 @@ class _Stage:
         for host_to, letters in out.prompt.items():
             self.calls.append((host, host_to, letters))
             self.mail.append((host_to, pack(letters)))
-        if out.urgent or out.explained or self.random.random() < 0.05:
-            self._report(host)
         for host_to, letters in out.explained.items():
-            self.mail.append((host_to, pack(letters)))
+            self.unexplained.append((host, host_to, letters))
+        if out.urgent or self.random.random() < 0.05:
+            self._report(host)
+        elif out.explained:
+            self.mail.append((host, lambda: self._report(host, rounds=False)))
         kill = self.engine.kill
         nodes = self.crews[host].nodes.values()
         if kill is not None and kill[0] == host and any(node.round >= kill[1] for node in nodes):
             self._lose(host)
 
-    def _report(self, host):
-        items = self.crews[host].reel.cut()
+    def _report(self, host, *, rounds=True):
+        if host not in self.crews:
+            return
+        items = self.crews[host].reel.cut(rounds=rounds)
         self.chronicle.report(items)
+        letters = [entry for entry in self.unexplained if entry[0] == host]
+        self.unexplained = [entry for entry in self.unexplained if entry[0] != host]
+        self.mail += [(host_to, pack(some)) for _, host_to, some in letters]
         for item in items:
             if isinstance(item, Ended):
                 self.lives.pop(item.process, None)

@@ -10,11 +10,13 @@ import numpy as np
 from bequest.engines.gauges import Gauges
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bequest.core.arrays import Tensor
     from bequest.engines.base import Plan
     from bequest.protocol.events import Began, Committed, Completed
 
-# Rounds are measured this many at a time.
+# Rounds are measured this many at a time, or what there is when somebody wants to know.
 _CHUNK = 64
 
 
@@ -59,21 +61,28 @@ class Film:
         if slot == len(chunk.missing) - 1 and not any(chunk.missing):
             self._end_chunk(index)
 
-    def take_many(self, process: int, first: int, states: Tensor) -> None:
-        """Keep the states (x, z and g) of one node after consecutive rounds from ``first`` on."""
-        row = self._row.get(process)
-        if row is None:
-            return
-        while states.shape[1]:
+    def take_many(self, processes: Sequence[int], first: int, states: Tensor) -> None:
+        """Keep the states of some nodes after consecutive rounds.
+
+        Args:
+            processes: whose.
+            first: the first of these rounds.
+            states: x, z and g; for each of them a matrix per round, with a row per node.
+        """
+        known = [k for k, process in enumerate(processes) if process in self._row]
+        rows = [self._row[processes[k]] for k in known]
+        if len(known) < len(processes):
+            states = states[:, :, known]
+        while rows and states.shape[1]:
             index = (first - self._since - 1) // _CHUNK
             chunk = self._chunks.get(index) or self._begin_chunk(index)
             slot = first - chunk.first
             count = min(states.shape[1], len(chunk.missing) - slot)
             slots = slice(slot, slot + count)
             for kept, new in zip((chunk.X, chunk.Z, chunk.G), states, strict=True):
-                kept[slots, row] = new[:count]
+                kept[slots, rows] = new[:count]
             for taken in range(slot, slot + count):
-                chunk.missing[taken] -= 1
+                chunk.missing[taken] -= len(rows)
             if not any(chunk.missing):
                 self._end_chunk(index)
             first, states = first + count, states[:, count:]
@@ -86,24 +95,30 @@ class Film:
         return chunk
 
     def _end_chunk(self, index: int) -> None:
-        chunk = self._chunks.pop(index)
-        self._measure(chunk, len(chunk.missing))
+        self._measure(self._chunks.pop(index))
 
-    def _measure(self, chunk: _Chunk, rounds: int) -> None:
-        if not rounds or not self.is_bounded:
+    def _measure(self, chunk: _Chunk) -> None:
+        """Measure what everybody has completed, and nobody has measured."""
+        new = slice(chunk.measured, chunk.whole)
+        if new.start == new.stop or not self.is_bounded:
             return
-        taken = slice(rounds)
-        X, Z, G = chunk.X[taken], chunk.Z[taken], chunk.G[taken]
-        escaped = self.gauges.measure(chunk.first, X, Z, G, optimum=self._optimum)
+        X, Z, G = chunk.X[new], chunk.Z[new], chunk.G[new]
+        escaped = self.gauges.measure(chunk.first + new.start, X, Z, G, optimum=self._optimum)
         self.is_bounded = escaped is None
-        self._measured = chunk.first + rounds - 1
+        chunk.measured = new.stop
+        self._measured = chunk.first + new.stop - 1
         self.new_rounds = [self._measured]
+
+    def catch_up(self) -> None:
+        """Measure every round that everybody has completed."""
+        for _, chunk in sorted(self._chunks.items()):
+            self._measure(chunk)
+            if chunk.measured < len(chunk.missing):
+                return
 
     def cut(self, change: Committed) -> None:
         """End an epoch: measure the rounds that everybody completed."""
-        for _, chunk in sorted(self._chunks.items()):
-            whole = [missing == 0 for missing in chunk.missing]
-            self._measure(chunk, whole.index(False) if False in whole else len(whole))
+        self.catch_up()
         self._chunks, self._opening = {}, {}
         self._members, self._since = change.members, change.round
         self._row = {node: row for row, node in enumerate(change.members)}
@@ -127,10 +142,26 @@ class Film:
 
 @dataclass(eq=False)
 class _Chunk:
-    """Consecutive rounds of one epoch: a slot per round, a row per node."""
+    """Consecutive rounds of one epoch: a slot per round, a row per node.
+
+    Attributes:
+        first: the first of them.
+        X, Z, G: the states.
+        missing: per slot, how many nodes have not completed it.
+        measured: how many slots have been measured.
+    """
 
     first: int
     X: Tensor
     Z: Tensor
     G: Tensor
     missing: list[int]
+    measured: int = 0
+
+    @property
+    def whole(self) -> int:
+        """How many of its first slots everybody has completed."""
+        slot = self.measured
+        while slot < len(self.missing) and not self.missing[slot]:
+            slot += 1
+        return slot

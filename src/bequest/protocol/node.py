@@ -155,7 +155,7 @@ class Node(Listener):
         if inbox.arrived[row]:
             return self._drop(Received(sender, message), "a duplicate")
         payload = message.payload
-        if payload.shape != inbox.rows[row].shape:
+        if payload.shape != self._payload_shape:
             return self._blame(Received(sender, message), f"a payload of shape {payload.shape}")
         inbox.rows[row] = payload
         inbox.arrived[row] = True
@@ -170,18 +170,18 @@ class Node(Listener):
         dim = self.x.size
         inbox = self._inboxes[(self.round + 1) & 1]
         while self.state is State.RUNNING and not inbox.missing:
-            mixed = np.add.reduce(inbox.rows * self._weights, axis=0)
-            x = mixed[:dim]
+            mixed = self._weights.dot(inbox.rows)
+            x, z = mixed[:dim], mixed[dim:]
             g = self._gradient(x)
+            z += g
+            z -= self.g
             # One sum tells in almost every round that all is well.
-            if not math.isfinite(float(mixed @ mixed) + float(g @ g)):
+            if not math.isfinite(mixed.dot(mixed)):
                 if accusations := self._accuse(inbox):
                     return effects + accusations
                 if not np.isfinite(g).all() and np.isfinite(x).all():
                     size = float(np.linalg.norm(x))
                     raise FloatingPointError(f"the gradient is not finite at |x| = {size:.3g}")
-            z = mixed[dim:] + g
-            z -= self.g
             if self._memory is not None:
                 self._memory.note(x, z)
             self.x, self.z, self.g, self._tracked = x, z, g, z
@@ -218,9 +218,8 @@ class Node(Listener):
     def _exchange(self) -> Send:
         """Say where it goes from here: the message of the next round."""
         dim = self.x.size
-        payload = np.empty(2 * dim)
-        np.multiply(self.z, -self._step, out=payload[:dim])
-        payload[:dim] += self.x
+        payload = np.empty(self._payload_shape)
+        payload[:dim] = self.x - self._step * self.z
         payload[dim:] = self.z
         payload.setflags(write=False)
         inbox = self._inboxes[(self.round + 1) & 1]
@@ -323,9 +322,10 @@ class Node(Listener):
         self._row_of = {node: order.index(node) for node in self._talks_to}
         weight = dict(zip(arrange.neighbours, arrange.weights, strict=True))
         weight[self.ident] = 1.0 - math.fsum(arrange.weights)
-        self._weights = np.array([[weight[node]] for node in order])
+        self._weights = np.array([weight[node] for node in order])
         self._members, self._buddies = arrange.members, arrange.buddies
         columns, missing = 2 * self.x.size, len(self._talks_to)
+        self._payload_shape = (columns,)
         self._inboxes = tuple(Inbox.of(len(order), columns, missing) for _ in range(2))
 
     def _on_dismiss(self, sender: int, message: m.Dismiss) -> list[Effect]:

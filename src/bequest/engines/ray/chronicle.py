@@ -46,13 +46,15 @@ class Chronicle:
             if isinstance(item, Ended):
                 continue
             if isinstance(item, Rounds):
-                self._queue(item.process).append(item)
+                self._put(item)
             elif isinstance(item.effect, Began):
                 if item.effect.epoch > self.epoch:  # or it comes too late to count
                     self._queue(item.process).append(item.effect)
             else:
                 self.ledger.observe(item.process, item.effect)
         self.advance()
+        # Where a round takes seconds nobody wants to wait for many of them to see one.
+        self.film.catch_up()
 
     def commit(self, change: Committed) -> None:
         """Hear of an epoch that the steward has decided on; it counts once somebody begins it."""
@@ -69,6 +71,14 @@ class Chronicle:
         self._dead.discard(node)
         self._queues.pop(node, None)
 
+    def _put(self, rounds: Rounds) -> None:
+        """Record rounds that nothing has to come before; let the others wait, node by node."""
+        if not any(map(self._queues.get, rounds.processes)):
+            self._record(rounds)
+        else:
+            for one in rounds.of_each():
+                self._queue(one.processes[0]).append(one)
+
     def _queue(self, process: int) -> deque[Rounds | Began]:
         queue = self._queues.get(process)
         if queue is None:
@@ -78,9 +88,10 @@ class Chronicle:
     def advance(self) -> None:
         """Record everything of which all that comes before it is here."""
         while True:
-            for process, queue in self._queues.items():
-                while queue and isinstance(queue[0], Rounds):
-                    self._take(process, queue.popleft())
+            for queue in self._queues.values():
+                while queue and isinstance(head := queue[0], Rounds):
+                    queue.popleft()
+                    self._record(head)
             heads = {n: q[0] for n, q in self._queues.items() if q and isinstance(q[0], Began)}
             epoch = min((head.epoch for head in heads.values()), default=None)
             change = None if epoch is None else self._decided.get(epoch)
@@ -94,10 +105,11 @@ class Chronicle:
             if begun.keys() - self._dead:
                 self._begin(change, begun)
 
-    def _take(self, process: int, rounds: Rounds | Began) -> None:
-        assert isinstance(rounds, Rounds)  # noqa: S101 - its caller has looked
-        self.film.take_many(process, rounds.first, rounds.states)
-        self.ledger.remember(process, rounds.states[0, -1])
+    def _record(self, rounds: Rounds) -> None:
+        self.film.take_many(rounds.processes, rounds.first, rounds.states)
+        # A copy: these few numbers are not to keep the whole block from being forgotten.
+        for process, x in zip(rounds.processes, rounds.states[0, -1].copy(), strict=True):
+            self.ledger.remember(process, x)
 
     def _has_come(self, node: int, epoch: int) -> bool:
         """Whether a member has begun the epoch, or never will."""

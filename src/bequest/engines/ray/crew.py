@@ -6,7 +6,7 @@ Without Ray, and without I/O: the actor around it (``host``) only carries parcel
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +14,6 @@ from bequest.engines.ray.parcels import Letter
 from bequest.engines.ray.reports import Ended, Reel
 from bequest.protocol.events import (
     Began,
-    Checkpointed,
     Completed,
     Decided,
     Failed,
@@ -53,9 +52,9 @@ class Outgoing:
 
     Attributes:
         prompt: host -> letters that go at once.
-        explained: host -> letters that go once the office has the report: nothing that is
-            handed over, or kept for the case of a crash, counts before it is on record.
-        urgent: whether the report is not to wait for more.
+        explained: host -> letters that go once the office has what they are about: nothing that
+            is handed over, or kept for the case of a crash, counts before it is on record.
+        urgent: whether somebody waits for that, or for anything else in the report.
     """
 
     prompt: dict[str, list[Letter]] = field(default_factory=dict)
@@ -95,6 +94,8 @@ class Crew:
         self._gone: dict[tuple[str, int, int], int] = {}
         # node -> the epoch it is in, and the hosts that it talks to
         self._talks: dict[int, tuple[int, frozenset[str]]] = {}
+        # (host, epoch) -> how many here talk to it
+        self._talkers: Counter[tuple[str, int]] = Counter()
         self._release = False
 
     # --- who is here --------------------------------------------------------------------------
@@ -161,7 +162,9 @@ class Crew:
             receiver, event = queue.popleft()
             node = nodes.get(receiver)
             if node is not None:
-                self._carry_out(node, node.handle(event))
+                effects = node.handle(event)
+                if effects or node.state is State.GONE:
+                    self._carry_out(node, effects)
             elif isinstance(event, Received) and type(event.message) is Inquiry:
                 # Whoever calls a process that has ended hears that it has.
                 self.reel.end(Ended(receiver, -1, "its process has ended"))
@@ -183,7 +186,7 @@ class Crew:
                 doomed |= self._is_doomed(node.ident, effect.round)
             else:
                 self.reel.take(node.ident, effect)
-                self._out.urgent |= isinstance(effect, Began | Decided | Failed | Checkpointed)
+                self._out.urgent |= isinstance(effect, Began | Decided | Failed)
                 if isinstance(effect, Began):
                     if effect.round in self._oracle:
                         node.setting = replace(node.setting, optimum=self._oracle[effect.round])
@@ -207,7 +210,7 @@ class Crew:
         del self.nodes[node.ident]
         self.reel.end(Ended(node.ident, node.life, why, silent))
         self._out.urgent = True
-        self._talks.pop(node.ident, None)
+        self._talk(node.ident, 0, frozenset())
 
     # --- what leaves --------------------------------------------------------------------------
 
@@ -220,17 +223,35 @@ class Crew:
             event = Received(node.ident, message)
             for receiver in route.here:
                 self._queue.append((receiver, event))
-        if isinstance(message, Exchange) and self._talks.get(node.ident, (0,))[0] != message.epoch:
-            self._talks[node.ident] = message.epoch, frozenset(host for host, _ in route.elsewhere)
+        if isinstance(message, Exchange):
+            self._hold(node.ident, message, route.elsewhere)
+            return
         for host, receivers in route.elsewhere:
             letter = Letter(node.ident, receivers, message)
-            if isinstance(message, Exchange):
-                waiting = self._held.setdefault(host, {})
-                waiting.setdefault((message.epoch, message.round), []).append(letter)
-            elif isinstance(message, Ready | Checkpoint):
+            if isinstance(message, Ready | Checkpoint):
                 self._out.explained.setdefault(host, []).append(letter)
+                # Of a checkpoint that renews an older one nobody waits to hear.
+                self._out.urgent |= isinstance(message, Ready) or message.inherited is not None
             else:
                 self._out.prompt.setdefault(host, []).append(letter)
+
+    def _hold(
+        self, node: int, message: Exchange, to: tuple[tuple[str, tuple[int, ...]], ...]
+    ) -> None:
+        """Keep an exchange for those of the other nodes here, and know whom the node talks to."""
+        if self._talks.get(node, (0,))[0] != message.epoch:
+            self._talk(node, message.epoch, frozenset(host for host, _ in to))
+        key = message.epoch, message.round
+        for host, receivers in to:
+            waiting = self._held.setdefault(host, {})
+            waiting.setdefault(key, []).append(Letter(node, receivers, message))
+
+    def _talk(self, node: int, epoch: int, hosts: frozenset[str]) -> None:
+        """Take note of the hosts that a node talks to from that epoch on."""
+        before, there = self._talks.get(node, (0, frozenset()))
+        self._talkers.subtract((host, before) for host in there)
+        self._talkers.update((host, epoch) for host in hosts)
+        self._talks[node] = epoch, hosts
 
     def _route(self, to: tuple[int, ...]) -> _Route:
         elsewhere: dict[str, list[int]] = {}
@@ -249,13 +270,10 @@ class Crew:
         for host, waiting in self._held.items():
             for key in sorted(waiting):
                 gone = self._gone.get((host, *key), 0) + len(waiting[key])
-                if self._release or gone >= self._expected(host, key[0]):
+                if self._release or gone >= self._talkers[host, key[0]]:
                     self._out.prompt.setdefault(host, []).extend(waiting.pop(key))
                     self._gone[host, *key] = gone
         if len(self._gone) > _REMEMBERED * len(self._held):
             epoch, t = max(key[1:] for key in self._gone)
             near = (epoch, t - _REMEMBERED // 2)
             self._gone = {key: n for key, n in self._gone.items() if key[1:] > near}
-
-    def _expected(self, host: str, epoch: int) -> int:
-        return sum(there == epoch and host in hosts for there, hosts in self._talks.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
 import traceback
@@ -23,16 +22,18 @@ from bequest.engines.ray.parcels import pack, unpack
 from bequest.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
     from bequest.core.arrays import Vector
     from bequest.core.legacy import Legacy
     from bequest.engines.assembly import Seat
-    from bequest.engines.ray.crew import Outgoing
+    from bequest.engines.ray.parcels import Letter
     from bequest.protocol.node import Node
 
 # So many rounds are reported at once, or what there is after so many seconds.
-_ROUNDS, _SECONDS = 64, 0.1
+_ROUNDS, _SECONDS = 64, 0.5
+# For so many seconds letters that need a report wait for others: nodes finish one after another.
+_COMPANY = 0.02
 # So many reports may be under way: a host that is faster than the office waits for it.
 _UNDER_WAY = 8
 
@@ -91,6 +92,9 @@ class Host:
         self._under_way = 0
         self._room = asyncio.Event()
         self._room.set()
+        # host -> letters that the office has to hear of before they go
+        self._unexplained: dict[str, list[Letter]] = {}
+        self._explaining = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._presence: Presence | None = None
         self._preempted = False
@@ -196,10 +200,13 @@ class Host:
 
     async def _turn(self) -> None:
         """Let the crew do what it can, and carry out what it wants."""
-        if not self._others:
-            return
+        if self._others:
+            await self._guarded(self._go_on())
+
+    async def _guarded(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """See it through; let the office hear what goes wrong."""
         try:
-            await self._go_on()
+            await coroutine
         except RayError:
             pass  # the office is gone, and so are we
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
@@ -211,41 +218,51 @@ class Host:
             if not self._room.is_set():
                 await self._room.wait()
             out = self._crew.run()
-            for host, letters in out.prompt.items():
-                self._others[host].deliver.remote(pack(letters))
-            if out.explained:
-                await self._explain(out)
-            elif out.urgent or self._crew.reel.rounds >= _ROUNDS:
+            self._send(out.prompt)
+            for host, letters in out.explained.items():
+                self._unexplained.setdefault(host, []).extend(letters)
+            if out.urgent or self._crew.reel.rounds >= _ROUNDS:
                 self._report()
+            if self._unexplained and not self._explaining:
+                self._explaining = True
+                self._start(self._guarded(self._explain()))
             if not self._crew.is_busy:
                 return
             await asyncio.sleep(0)  # let others be heard
 
-    async def _explain(self, out: Outgoing) -> None:
-        await self._report()
-        for host, letters in out.explained.items():
+    def _send(self, parcels: Mapping[str, list[Letter]]) -> None:
+        for host, letters in parcels.items():
             self._others[host].deliver.remote(pack(letters))
 
-    def _report(self) -> asyncio.Task[None]:
-        """Send everything to the office that it does not know yet."""
-        items = self._crew.reel.cut()
+    async def _explain(self) -> None:
+        """Report what letters wait for, one report at a time, so that many letters share one."""
+        while self._unexplained:
+            await asyncio.sleep(_COMPANY)
+            if self._unexplained:
+                await self._report(rounds=False)
+        self._explaining = False
+
+    def _report(self, *, rounds: bool = True) -> asyncio.Task[None]:
+        """Send to the office what it does not know yet; rounds are bulky, and can wait."""
+        items = self._crew.reel.cut(rounds=rounds)
+        letters, self._unexplained = self._unexplained, {}
         self._number += 1
         ref = self._office.report.remote(self._posting.name, self._number, items)
         self._under_way += 1
         if self._under_way >= _UNDER_WAY:
             self._room.clear()
-        return self._start(self._acknowledged(ref))
+        return self._start(self._guarded(self._acknowledged(ref, letters)))
+
+    async def _acknowledged(self, ref: Any, letters: Mapping[str, list[Letter]]) -> None:  # noqa: ANN401
+        await ref
+        self._under_way -= 1
+        self._room.set()
+        self._send(letters)
 
     async def _end_with_the_office(self) -> None:
         """End this process when the office is gone: nobody would ever hear of it again."""
         await death_of(self._office)
         os._exit(1)
-
-    async def _acknowledged(self, ref: Any) -> None:  # noqa: ANN401
-        with contextlib.suppress(RayError):
-            await ref
-        self._under_way -= 1
-        self._room.set()
 
     async def _report_now_and_then(self) -> None:
         while True:
@@ -253,7 +270,7 @@ class Host:
             if self._crew.reel.rounds:
                 self._report()
 
-    def _start(self, coroutine: Any) -> asyncio.Task[None]:  # noqa: ANN401
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)  # a task that nobody holds can vanish
         task.add_done_callback(self._tasks.discard)

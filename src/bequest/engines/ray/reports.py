@@ -10,23 +10,30 @@ import numpy as np
 from bequest.protocol.events import Began, Completed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bequest.core.arrays import Tensor
     from bequest.protocol.events import Effect
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounds:
-    """The states of one node after consecutive rounds.
+    """The states of some nodes after the same consecutive rounds.
 
     Attributes:
-        process: whose.
-        first: after the first of these rounds.
-        states: x, z and g; a row per round.
+        processes: whose.
+        first: the first of these rounds.
+        states: x, z and g; for each of them a matrix per round, with a row per node.
     """
 
-    process: int
+    processes: tuple[int, ...]
     first: int
     states: Tensor
+
+    def of_each(self) -> Iterator[Rounds]:
+        """Yield the same node by node."""
+        for column, process in enumerate(self.processes):
+            yield Rounds((process,), self.first, self.states[:, :, column : column + 1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +65,11 @@ Item: TypeAlias = Rounds | Told | Ended
 
 
 class Reel:
-    """Collects what is to be reported; rounds of one node that follow each other become one."""
+    """Collects what is to be reported; rounds that follow each other become one block.
+
+    Attributes:
+        rounds: how many rounds of a node there are by now, at most.
+    """
 
     def __init__(self) -> None:
         self._items: list[Item] = []
@@ -86,12 +97,23 @@ class Reel:
     def _close(self, process: int) -> None:
         states = self._open.pop(process, None)
         if states:
-            numbers = np.array([(s.x, s.z, s.g) for s in states]).swapaxes(0, 1)
-            self._items.append(Rounds(process, states[0].round, numbers))
+            self._items.append(_block({process: states}))
 
-    def cut(self) -> list[Item]:
-        """Return everything since the last time."""
-        for process in list(self._open):
-            self._close(process)
-        items, self._items, self.rounds = self._items, [], 0
-        return items
+    def cut(self, *, rounds: bool = True) -> list[Item]:
+        """Return everything since the last time, or everything but the rounds of late."""
+        items, self._items = self._items, []
+        if not rounds:
+            return items
+        alike: dict[tuple[int, int], dict[int, list[Completed]]] = {}
+        for process, states in self._open.items():
+            alike.setdefault((states[0].round, len(states)), {})[process] = states
+        self._open, self.rounds = {}, 0
+        return [*items, *map(_block, alike.values())]
+
+
+def _block(states: dict[int, list[Completed]]) -> Rounds:
+    """Return nodes that have completed the same rounds as one block: one array for all of them."""
+    by_round = list(zip(*states.values(), strict=True))
+    vectors = [getattr(s, name) for name in ("x", "z", "g") for same in by_round for s in same]
+    shape = 3, len(by_round), len(states), vectors[0].size
+    return Rounds(tuple(states), by_round[0][0].round, np.concatenate(vectors).reshape(shape))

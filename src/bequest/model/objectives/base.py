@@ -156,7 +156,7 @@ class Objective(ABC):
         """Return grad f(x)."""
         out = np.empty((1, self.dim))
         self._alone.gradients(self._row(x), out)
-        return out.reshape(self.dim)
+        return out.reshape(-1)
 
     def hvp(self, x: ArrayLike, v: ArrayLike) -> Vector:
         """Return the Hessian-vector product H(x) v."""

@@ -109,7 +109,7 @@ class QuadraticStack(Stack):
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
         offset = X - self.c
-        values: Vector = np.einsum("ni,nij,nj->n", offset, self.A, offset) / 2
+        values: Vector = np.einsum("ni,ni->n", offset, self._multiply(offset)) / 2
         return values
 
     def gradients(self, X: Matrix, out: Matrix) -> None:

@@ -1,0 +1,126 @@
+"""States that arrive in any blocks are measured as if they had arrived one by one."""
+
+import random
+
+import numpy as np
+import pytest
+
+import bequest as bq
+from bequest.engines.film import Film
+from bequest.engines.ray.reports import Ended, Reel, Rounds, Told
+from bequest.protocol.events import Began, Committed, Completed, Dropped
+
+ROUNDS = 150
+
+
+class Plan:
+    """As much of a plan as a film looks at."""
+
+    def __init__(self, n, dim):
+        self.rounds, self.problem = (
+            ROUNDS,
+            bq.problems.quadratics(n=n, dim=dim, mu=1.0, L=2.0, seed=1),
+        )
+        self.start, self.counted = np.zeros((n, dim)), {0: range(n)}
+        self.optima = {0: np.ones(dim)}
+
+    def optimum(self, t):
+        return self.optima[t]
+
+
+def film_of(n, dim, members=None):
+    film = Film(Plan(n, dim))
+    members = tuple(range(n)) if members is None else members
+    film.cut(Committed(1, 0, False, members, (), (), None, None, ()))
+    return film
+
+
+def states_of(n, dim, seed):
+    """Return x, z and g of every node after every round."""
+    return np.random.default_rng(seed).normal(size=(3, ROUNDS, n, dim))
+
+
+def one_by_one(states, members):
+    film = film_of(*states.shape[2:], members)
+    for t in range(ROUNDS):
+        for node in range(states.shape[2]):
+            film.take(node, Completed(t + 1, *states[:, t, node]))
+    return film.gauges.trajectory()
+
+
+@pytest.mark.parametrize(
+    ("n", "dim", "seed"), [(1, 1, 0), (5, 3, 1), (12, 4, 2), (25, 100, 3), (64, 7, 4)]
+)
+def test_blocks_are_measured_like_single_states(n, dim, seed):
+    states, dice = states_of(n, dim, seed), random.Random(seed)  # noqa: S311 - how they come
+    members = tuple(range(n)) if n < 12 else tuple(range(1, n))  # the first was taken for lost
+    film = film_of(n, dim, members)
+    groups = [list(range(k, n, 3)) for k in range(min(3, n))]
+    done = [0] * len(groups)
+    while min(done) < ROUNDS:
+        k = dice.choice([k for k, t in enumerate(done) if t < ROUNDS])
+        count = min(dice.randint(1, 90), ROUNDS - done[k])
+        block = states[:, done[k] : done[k] + count, groups[k]]
+        film.take_many(groups[k], done[k] + 1, block)
+        done[k] += count
+        if dice.random() < 0.7:
+            film.catch_up()
+            assert film.measured == min(done)
+    measured, wanted = film.gauges.trajectory(), one_by_one(states, members)
+    for name in ("error", "invariant_gap", "gradient_norm", "disagreement"):
+        assert getattr(measured, name).tobytes() == getattr(wanted, name).tobytes()
+
+
+def test_rounds_that_somebody_has_not_completed_are_not_measured():
+    states = states_of(2, 3, 0)
+    film = film_of(2, 3)
+    film.take_many([0], 1, states[:, :100, :1])
+    film.catch_up()
+    assert film.measured == 0
+    film.take_many([1], 1, states[:, :70, 1:])
+    film.catch_up()
+    assert film.measured == 70
+    assert np.isfinite(film.gauges.trajectory().disagreement[1:71]).all()
+    assert np.isinf(film.gauges.trajectory().disagreement[71:]).all()
+
+
+def completed(node, t):
+    return Completed(t, *(np.full(2, 100.0 * part + 10 * node + t) for part in range(3)))
+
+
+def test_rounds_of_many_nodes_become_one_block():
+    reel = Reel()
+    for t in (4, 5, 6):
+        for node in (7, 3):
+            reel.take(node, completed(node, t))
+    reel.take(3, completed(3, 7))
+    assert reel.rounds == 4
+    both, alone = sorted(reel.cut(), key=lambda block: len(block.processes))
+    assert both.processes == (7,)
+    assert alone.processes == (3,)
+    assert (both.states.shape, alone.states.shape) == ((3, 3, 1, 2), (3, 4, 1, 2))
+    for node in (7, 3):
+        reel.take(node, completed(node, 8))
+    (block,) = reel.cut()
+    assert (block.processes, block.first) == ((7, 3), 8)
+    assert block.states[:, 0, :, 0].tolist() == [[78, 38], [178, 138], [278, 238]]
+    single = list(block.of_each())
+    assert [one.processes for one in single] == [(7,), (3,)]
+    assert single[1].states.tolist() == [[[[38, 38]]], [[[138, 138]]], [[[238, 238]]]]
+    assert reel.cut() == []
+    assert reel.rounds == 0
+
+
+def test_news_go_without_the_rounds_unless_an_epoch_or_a_life_ends_with_them():
+    reel, news = Reel(), Dropped(1, "Exchange", "late")
+    reel.take(0, completed(0, 1))
+    reel.take(1, completed(1, 1))
+    reel.take(0, news)
+    assert [item.effect for item in reel.cut(rounds=False)] == [news]
+    assert reel.rounds == 1
+    began = Began(2, 1, *np.zeros((3, 2)))
+    reel.take(0, began)
+    reel.end(Ended(1, 0))
+    kinds = [type(item) for item in reel.cut(rounds=False)]
+    assert kinds == [Rounds, Told, Rounds, Ended]
+    assert reel.cut() == []
