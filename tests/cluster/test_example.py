@@ -35,6 +35,25 @@ def test_the_example_runs(cluster, capsys):
     assert run.error[-1] < bias / 20
 
 
+def test_runs_that_share_the_cluster_that_they_start():
+    import ray
+
+    seen = []
+
+    def watch(view):
+        seen.append(ray.get_runtime_context().gcs_address)
+
+    with bq.engines.one_cluster():
+        first, second = (
+            bq.solve(PROBLEM, GRAPH, rounds=30, engine=Ray(nodes_per_host=6, watch=watch))
+            for _ in range(2)
+        )
+        assert ray.is_initialized()
+    assert not ray.is_initialized()
+    assert len(set(seen)) == 1
+    assert first.x.tobytes() == second.x.tobytes()
+
+
 def test_no_ray_installed(monkeypatch):
     monkeypatch.setattr("bequest.engines.ray.engine.find_spec", lambda name: None)
     with pytest.raises(bq.errors.NotInstalled, match=r"bequest\[ray\]"):

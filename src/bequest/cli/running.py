@@ -10,7 +10,7 @@ from bequest import files
 from bequest.cli.live import watching
 from bequest.cli.records import Records
 from bequest.cli.terminal import Meter, Terminal, table
-from bequest.engines import Loop, Ray
+from bequest.engines import Loop, Ray, one_cluster
 from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, OptimumUnknown
 from bequest.journal import Journal, Origin
 from bequest.report.documents import by_will, document_of, median_and_least, score_of
@@ -122,7 +122,7 @@ def _carry_out(
     runs: list[RunDocument] = []
     nobody_left: list[ScoreDocument] = []
     try:
-        with Meter(len(plan) * plan.rounds) as meter:
+        with one_cluster(), Meter(len(plan) * plan.rounds) as meter:
             for number, job in enumerate(plan.jobs(), start=1):
                 title = f"run {number} of {len(plan)}: {job.label}, seed {job.seed}"
                 document = None if records is None else records.find(number, job, title)

@@ -15,6 +15,7 @@ if _TYPE_CHECKING:
     from bequest.engines.network import Partition as Partition
     from bequest.engines.network import Weather as Weather
     from bequest.engines.ray.engine import Ray as Ray
+    from bequest.engines.ray.engine import one_cluster as one_cluster
     from bequest.engines.ray.view import View as View
     from bequest.engines.vector import Vector as Vector
 
@@ -29,6 +30,7 @@ _HOMES = {
     "Vector": "vector",
     "View": "ray.view",
     "Weather": "network",
+    "one_cluster": "ray.engine",
 }
 
 __all__ = sorted(_HOMES)

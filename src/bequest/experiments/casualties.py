@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bequest.engines.ray import Ray
+from bequest.engines.ray import Ray, one_cluster
 from bequest.experiments.digits import CHORDS, DIGITS, LEAVERS, Outcome, ending_of, setting
 from bequest.model import graphs, wills
 from bequest.model.events import Departure
@@ -56,6 +56,7 @@ class Reaper:
             self._watch(view)
 
 
+@one_cluster()
 def study(
     seed: int,
     *,
@@ -82,7 +83,7 @@ def study(
                 departures=[Departure(PLANNED, AT[PLANNED])],
                 will=will,
                 rounds=ROUNDS,
-                checkpoint_every=10,
+                checkpoint_every=20,
                 engine=replace(
                     engine or Ray(), placement=placement, cpus_per_host=0.0, watch=reaper
                 ),

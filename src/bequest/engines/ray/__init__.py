@@ -11,7 +11,7 @@ Hosts talk to each other directly: per round one call with one buffer (``parcels
 that imports Ray is imported when a run begins.
 """
 
-from bequest.engines.ray.engine import Ray
+from bequest.engines.ray.engine import Ray, one_cluster
 from bequest.engines.ray.view import Happening, HostView, View
 
-__all__ = ["Happening", "HostView", "Ray", "View"]
+__all__ = ["Happening", "HostView", "Ray", "View", "one_cluster"]

@@ -25,6 +25,7 @@ from bequest.engines.assembly import (
     seat_of,
 )
 from bequest.engines.ray import actors, machines
+from bequest.engines.ray.engine import AFTERWARDS
 from bequest.engines.ray.host import Posting
 from bequest.engines.ray.office import Brief
 from bequest.engines.ray.placement import place
@@ -94,10 +95,9 @@ def _connected(engine: Ray) -> Iterator[None]:
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise _no_cluster(address, said) from error
-    try:
+    with contextlib.ExitStack() as now:
+        (AFTERWARDS.get() or now).callback(ray.shutdown)
         yield
-    finally:
-        ray.shutdown()
 
 
 def _check(address: str) -> None:

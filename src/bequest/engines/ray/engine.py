@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -12,10 +14,28 @@ from bequest.core.arrays import is_whole
 from bequest.errors import InvalidMethod, NotInstalled
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from bequest.engines.base import Outcome, Plan, Progress
     from bequest.engines.ray.view import View
+
+# What is to be done when nobody needs the cluster any more; None where that is after every run.
+AFTERWARDS: ContextVar[ExitStack | None] = ContextVar("AFTERWARDS", default=None)
+
+
+@contextmanager
+def one_cluster() -> Iterator[None]:
+    """Let the runs within share the cluster that the first of them starts, or connects to.
+
+    Otherwise each starts one of its own, and ends it, which takes some seconds.
+    """
+    with ExitStack() as afterwards:
+        token = AFTERWARDS.set(afterwards)
+        try:
+            yield
+        finally:
+            AFTERWARDS.reset(token)
 
 
 @dataclass(frozen=True)
@@ -24,7 +44,7 @@ class Ray:
 
     Args:
         address: of the cluster, as for ``ray.init``; by default the one that this process is
-            connected to, or one on this machine for the time of the run.
+            connected to, or one on this machine for the time of the run (or of ``one_cluster``).
         nodes_per_host: how many nodes, with consecutive ids, share a process. By default there is
             a host per machine, or, on a single machine, per CPU.
         placement: node -> the name of its host, instead. A host with the name of a machine

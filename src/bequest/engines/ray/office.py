@@ -24,8 +24,9 @@ from bequest.engines.ray.chronicle import Chronicle
 from bequest.engines.ray.crew import STEWARDSHIP
 from bequest.engines.ray.deaths import death_of
 from bequest.engines.ray.reports import Ended, Told
+from bequest.engines.ray.roll import Roll
 from bequest.engines.ray.view import HostView
-from bequest.protocol.events import Committed, Failed, Finished, Lost
+from bequest.protocol.events import Committed, Failed, Finished
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from bequest.engines.ray.placement import Placement
     from bequest.engines.ray.reports import Item
     from bequest.engines.ray.view import View
-    from bequest.protocol.events import Effect
+    from bequest.protocol.events import Effect, Lost
     from bequest.protocol.messages import Purpose
 
 # How often drained machines are looked for, in seconds; a SIGTERM may leave no more than 30.
@@ -101,17 +102,8 @@ class Office:
         self._chronicle = Chronicle(brief.plan, brief.first, self._on_begun)
         self._bulletin = Bulletin(brief.namespace, brief.plan.rounds, self._chronicle, brief.record)
         self._stations: dict[str, _Station] = {}
-        self._where = dict(brief.placement.hosts)
-        # node -> in which life it is there; those who are not there are not in it
-        self._lives: dict[int, int] = dict.fromkeys(brief.plan.network(), 0)
-        self._latest_life = dict(self._lives)
-        # whom the present steward has asked where they are, and in which life
-        self._inquired: dict[int, int] = {}
-        self._verdicts: list[Lost] = []
-        self._silent: dict[int, tuple[int, float]] = {}
-        # who is being let in, and who has ended, in which life
+        self._roll = Roll(brief.placement.hosts, brief.plan.network())
         self._coming: set[int] = set()
-        self._over: set[tuple[int, int]] = set()
         self._steward: Any = None
         self._steward_pid: int | None = None
         self._term = 0
@@ -131,9 +123,13 @@ class Office:
             own: the office's own actor.
         """
         self._own = own
+        # Not as a part of this call: Ray would tell the user that it failed when the office ends.
+        self._start(self._wait_to_be_opened())
+
+    async def _wait_to_be_opened(self) -> None:
         await asyncio.sleep(self._brief.startup + _LINGER)
         if not self._stations:
-            ray.kill(own)
+            ray.kill(self._own)
 
     async def is_open(self) -> bool:
         """Return whether the run has begun."""
@@ -173,7 +169,7 @@ class Office:
             self._start(self._watch_host(name))
         self._start(self._watch_steward(steward))
         self._start(self._look_around())
-        await _settled(steward.begin.remote(self._where, hosts))
+        await _settled(steward.begin.remote(self._roll.where, hosts))
 
     def _hosts(self) -> dict[str, Any]:
         return {name: s.actor for name, s in self._stations.items() if s.state != "gone"}
@@ -232,20 +228,11 @@ class Office:
             if isinstance(item, Told) and isinstance(item.effect, Failed):
                 self._bulletin.say(f"node {item.process} on {host} failed: {item.effect.why}")
             elif isinstance(item, Ended):
-                self._ended(item)
+                if verdict := self._roll.end(item):
+                    self._condemn(verdict)
+                self._let_go(self._roll.where[item.process])
         if not self._chronicle.film.is_bounded:
             self._conclude()
-
-    def _ended(self, item: Ended) -> None:
-        life = self._inquired.get(item.process, 0) if item.life < 0 else item.life
-        self._over.add((item.process, life))
-        if self._lives.get(item.process) == life:
-            del self._lives[item.process]
-        if item.silent:
-            self._silent[item.process] = life, time.monotonic()
-        elif item.why is not None:
-            self._condemn(item.process, life, item.why)
-        self._let_go(self._where[item.process])
 
     async def note(
         self,
@@ -285,14 +272,19 @@ class Office:
 
     # --- who comes and goes -------------------------------------------------------------------
 
-    def _condemn(self, node: int, life: int, why: str) -> None:
-        """Give the verdict that a node is lost."""
-        verdict = Lost(node, why, life)
-        self._verdicts.append(verdict)
-        if life == self._latest_life.get(node):
-            self._chronicle.lose(node)
+    def _condemn(self, verdict: Lost) -> None:
+        """Say that a node is lost."""
+        if self._roll.is_latest(verdict):
+            self._chronicle.lose(verdict.node)
         if self._steward is not None:
             self._steward.lost.remote(verdict)
+
+    def _notice(self, after: float = 0.0) -> set[int]:
+        """Say who died in silence so many seconds ago, and return who that is."""
+        verdicts = self._roll.noticed(after)
+        for verdict in verdicts:
+            self._condemn(verdict)
+        return {verdict.node for verdict in verdicts}
 
     def _on_begun(self, change: Committed) -> None:
         """Tell of a change that has come into force."""
@@ -303,25 +295,25 @@ class Office:
         self._departed = len(ledger.departures)
         if change.arrival is not None:
             self._bulletin.say(str(ledger.changes[-1]))
-        for node in self._lives:
+        for node in self._roll.nodes:
             receipt = ledger.receipts.get(node)
             if receipt is not None and node not in change.members:
-                self._stations[self._where[node]].actor.give_receipt.remote(node, receipt)
+                home = self._stations[self._roll.where[node]]
+                home.actor.give_receipt.remote(node, receipt)
 
     async def _let_the_world_move(self, awaited: tuple[int, ...], stop: int, epoch: int) -> None:
         """Everybody waits: whoever is expected from outside comes now."""
         try:
-            for node, (life, _) in sorted(self._silent.items()):
-                self._condemn(node, life, "its process is gone")
+            noticed = self._notice()
             while self._chronicle.epoch < epoch:  # receipts are in the reports
                 await asyncio.sleep(0.01)
+            noticed |= self._notice()
             for node in self._plan.schedule[stop].crashes:
                 # Who was to die now, and has left before, is not waited for.
-                if node in awaited and node not in self._silent and node not in self._lives:
-                    self._condemn(node, self._latest_life[node], "it has left before")
-            self._silent.clear()
+                if node in awaited and node not in noticed and node not in self._roll:
+                    self._condemn(self._roll.lose(node, "it has left before"))
             for purpose, node in comers(self._plan, stop):
-                if node in awaited and node not in self._lives and node not in self._coming:
+                if node in awaited and node not in self._roll and node not in self._coming:
                     self._coming.add(node)
                     await self._admit(node, purpose, stop)
                     self._coming.discard(node)
@@ -332,7 +324,7 @@ class Office:
         """Start the process of somebody who comes; on another host if the first one dies."""
         ledger = self._chronicle.ledger
         while host := self._home_for(node):
-            life = self._latest_life[node] = self._latest_life.get(node, -1) + 1
+            life = self._roll.begin_life(node)
             seat = seat_of(
                 self._plan,
                 node,
@@ -344,8 +336,8 @@ class Office:
                 life=life,
             )
             self._chronicle.admit(node)
-            if host != self._where[node]:
-                self._where[node] = host
+            if host != self._roll.where[node]:
+                self._roll.where[node] = host
                 told = [*self._hosts().values(), *([self._steward] if self._steward else [])]
                 await asyncio.gather(*(_settled(one.locate.remote(node, host)) for one in told))
             answer = self._stations[host].actor.admit.remote(
@@ -355,23 +347,23 @@ class Office:
                 why = await answer
             except RayError:
                 continue  # that host has died meanwhile
-            if why is None and (node, life) not in self._over:
-                self._lives[node] = life
-            elif why is not None:
+            if why is None:
+                self._roll.settle(node, life)
+            else:
                 self._bulletin.say(
                     f"node {node} cannot come: its loss cannot be made ready on {host}: {why}"
                 )
-                self._condemn(node, life, why)
+                self._condemn(self._roll.lose(node, why, life))
             return
 
     def _home_for(self, node: int) -> str | None:
         """Return the host of somebody who comes: its own, or another if that is gone."""
-        own = self._where[node]
+        own = self._roll.where[node]
         for state in ("there", "leaving"):
             hosts = [name for name, s in self._stations.items() if s.state == state]
             if hosts:
                 return (
-                    own if own in hosts else min(hosts, key=lambda name: len(self._nodes_of(name)))
+                    own if own in hosts else min(hosts, key=lambda name: len(self._roll.on(name)))
                 )
         return None
 
@@ -384,11 +376,11 @@ class Office:
         station.state = "gone"
         if self._outcome is not None:
             return
-        nodes = self._nodes_of(name)
+        nodes = self._roll.on(name)
         if nodes:
             self._bulletin.say(f"{name} died ({why}) with nodes {', '.join(map(str, nodes))}")
-        for node in nodes:
-            self._condemn(node, self._lives.pop(node), f"{name} died: {why}")
+        for verdict in self._roll.end_all(name, f"{name} died: {why}"):
+            self._condemn(verdict)
         self._bulletin.renew()
 
     async def _watch_steward(self, steward: Any) -> None:  # noqa: ANN401
@@ -413,13 +405,13 @@ class Office:
         charter = charter_of(self._plan, self._brief.first)
         new = actors.steward(self._brief, charter, self._term, self._own)
         pid = await new.pid.remote()
-        self._inquired = dict(self._lives)
+        asked = self._roll.inquire()
         appointments = [actor.appoint.remote(new) for actor in self._hosts().values()]
         await asyncio.gather(*map(_settled, appointments))
         self._steward, self._steward_pid = new, pid
         self._start(self._watch_steward(new))
-        gone = [verdict for verdict in self._verdicts if verdict.node not in self._inquired]
-        await _settled(new.take_over.remote(self._where, self._hosts(), self._inquired, gone))
+        gone = [verdict for verdict in self._roll.verdicts if verdict.node not in asked]
+        await _settled(new.take_over.remote(self._roll.where, self._hosts(), asked, gone))
 
     async def _look_around(self) -> None:
         """Look for machines that are drained, hosts that are frozen, and deaths unnoticed."""
@@ -439,10 +431,7 @@ class Office:
                     if station.ident in leaving:
                         self._preempt(name, f"machine {station.machine} is drained")
                     self._check_pulse(name, station)
-                for node, (life, since) in list(self._silent.items()):
-                    if time.monotonic() - since > _UNNOTICED:
-                        del self._silent[node]
-                        self._condemn(node, life, "its process is gone")
+                self._notice(_UNNOTICED)
                 self._bulletin.show()
             except Exception as error:  # noqa: BLE001 - nobody else would hear of it
                 self._fail(error)
@@ -483,7 +472,7 @@ class Office:
         if station.state != "there":
             return
         station.state = "leaving"
-        nodes = self._nodes_of(host)
+        nodes = self._roll.on(host)
         self._bulletin.say(
             f"{host} goes ({why}): nodes {', '.join(map(str, nodes)) or 'none'} leave"
         )
@@ -493,7 +482,7 @@ class Office:
     def _let_go(self, host: str) -> None:
         """End a host that is to go, once everybody on it has left."""
         station = self._stations[host]
-        if station.state == "leaving" and not self._nodes_of(host):
+        if station.state == "leaving" and not self._roll.on(host):
             # Ray waits for a drained machine until its actors are killed, not just gone.
             ray.kill(station.actor)
 
@@ -557,11 +546,7 @@ class Office:
         )
 
     def _host_view(self, name: str, station: _Station) -> HostView:
-        return HostView(station.pid, station.machine, tuple(self._nodes_of(name)), station.state)
-
-    def _nodes_of(self, host: str) -> list[int]:
-        """Return who is on a host, ascending."""
-        return sorted(node for node in self._lives if self._where[node] == host)
+        return HostView(station.pid, station.machine, tuple(self._roll.on(name)), station.state)
 
     def _start(self, coroutine: Any) -> None:  # noqa: ANN401
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(coroutine)
