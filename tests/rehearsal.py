@@ -65,7 +65,6 @@ class _Stage:
         self.random = random.Random(engine.seed)  # noqa: S311 - which parcel is next
         self.mail = []
         self.calls = []
-        self.unexplained = []
         self.lives = dict.fromkeys(plan.network(), 0)
         self.silent = {}
         self.finished = False
@@ -118,14 +117,12 @@ class _Stage:
 
     def _turn(self, host):
         out = self.crews[host].run()
-        for host_to, letters in out.prompt.items():
+        for host_to, letters in out.letters.items():
             self.calls.append((host, host_to, letters))
             self.mail.append((host_to, pack(letters)))
-        for host_to, letters in out.explained.items():
-            self.unexplained.append((host, host_to, letters))
         if out.urgent or self.random.random() < 0.05:
             self._report(host)
-        elif out.explained:
+        elif self.crews[host].has_to_explain:
             self.mail.append((host, lambda: self._report(host, rounds=False)))
         kill = self.engine.kill
         nodes = self.crews[host].nodes.values()
@@ -135,11 +132,9 @@ class _Stage:
     def _report(self, host, *, rounds=True):
         if host not in self.crews:
             return
-        items = self.crews[host].reel.cut(rounds=rounds)
+        items, letters = self.crews[host].report(rounds=rounds)
         self.chronicle.report(items)
-        letters = [entry for entry in self.unexplained if entry[0] == host]
-        self.unexplained = [entry for entry in self.unexplained if entry[0] != host]
-        self.mail += [(host_to, pack(some)) for _, host_to, some in letters]
+        self.mail += [(host_to, pack(some)) for host_to, some in letters.items()]
         for item in items:
             if isinstance(item, Ended):
                 self.lives.pop(item.process, None)

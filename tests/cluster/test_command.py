@@ -92,8 +92,16 @@ def test_calls_that_fail_on_their_way(fragile, driver):
     driver(stage)
     problem = bq.problems.quadratics(n=8, dim=4, mu=1.0, L=10.0, seed=1)
     graph = bq.graphs.ring_with_chords(8, chords=4, seed=1)
-    common = {"rounds": 200, "departures": [bq.Departure(2, 80)], "will": bq.wills.Drift(0)}
+    events = [bq.Departure(2, 80), bq.Crash(5, 100), bq.Return(2, 130), bq.Join(7, 150)]
+    common = {"rounds": 200, "departures": events, "will": bq.wills.Drift(0)}
     views = []
     run = bq.solve(problem, graph, engine=Ray(nodes_per_host=4, watch=views.append), **common)
     hosts = {node: views[0].hosts[f"host {node // 4}"].machine for node in range(8)}
     assert same(run, bq.solve(problem, graph, engine=Loop(hosts=hosts), **common))
+    lost = [
+        line.split("Inject RPC ")[1].split(" failure")[0]
+        for log in stage.folder.rglob("python-core-worker*.log")
+        for line in log.read_text(errors="replace").splitlines()
+        if "Inject RPC " in line
+    ]
+    assert min(lost.count("request"), lost.count("response")) > 20, len(lost)

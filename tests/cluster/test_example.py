@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import socket
 import sys
 from pathlib import Path
 
@@ -64,6 +65,19 @@ def test_nothing_answers_at_that_address(monkeypatch):
     monkeypatch.setenv("RAY_gcs_rpc_server_connect_timeout_s", "2")
     with pytest.raises(bq.errors.NoCluster, match=r"127\.0\.0\.1:1"):
         bq.solve(PROBLEM, GRAPH, rounds=5, engine=Ray("127.0.0.1:1"))
+
+
+def test_another_address_than_that_of_the_cluster_it_is_connected_to(cluster):
+    import ray
+
+    with socket.create_server(("127.0.0.1", 0)) as somebody:
+        address = f"127.0.0.1:{somebody.getsockname()[1]}"
+        with pytest.raises(bq.errors.NoCluster, match="is connected to the cluster at"):
+            bq.solve(PROBLEM, GRAPH, rounds=5, engine=Ray(address))
+    assert ray.is_initialized()
+    port = cluster.address.rpartition(":")[2]
+    same = Ray(f"localhost:{port}", nodes_per_host=6)
+    assert bq.solve(PROBLEM, GRAPH, rounds=5, engine=same).rounds == 5
 
 
 def test_fewer_cpus_than_the_placement_needs(cluster):

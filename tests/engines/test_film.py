@@ -8,7 +8,7 @@ import pytest
 import bequest as bq
 from bequest.engines.film import Film
 from bequest.engines.ray.reports import Ended, Reel, Rounds, Told
-from bequest.protocol.events import Began, Committed, Completed, Dropped
+from bequest.protocol.events import Began, Checkpointed, Committed, Completed, Dropped
 
 ROUNDS = 150
 
@@ -71,6 +71,28 @@ def test_blocks_are_measured_like_single_states(n, dim, seed):
         assert getattr(measured, name).tobytes() == getattr(wanted, name).tobytes()
 
 
+def test_an_epoch_that_is_cut_short_ends_with_the_rounds_that_everybody_completed():
+    states = states_of(2, 3, 0)
+    film = film_of(2, 3)
+    film.take_many([0], 1, states[:, :90, :1])
+    film.take_many([1], 1, states[:, :70, 1:])
+    film.catch_up()
+    film.take_many([1], 71, states[:, 70:75, 1:])
+    film.cut(Committed(2, 80, True, (0, 1), (), (), None, None, ()))
+    assert film.measured == 75
+    for node in (0, 1):
+        film.begin(node, Began(2, 80, *states[:, 79, node]))
+    assert film.measured == 80
+    film.take_many([0, 1], 81, states[:, 80:83])
+    film.catch_up()
+    assert film.measured == 83
+    trajectory, wanted = film.gauges.trajectory(), one_by_one(states, (0, 1))
+    measured = [*range(1, 76), *range(80, 84)]
+    assert trajectory.error[measured].tobytes() == wanted.error[measured].tobytes()
+    # Rounds that the loss has cut short end with the restart.
+    assert set(trajectory.error[76:81]) == {trajectory.error[80]}
+
+
 def test_rounds_that_somebody_has_not_completed_are_not_measured():
     states = states_of(2, 3, 0)
     film = film_of(2, 3)
@@ -95,10 +117,9 @@ def test_rounds_of_many_nodes_become_one_block():
             reel.take(node, completed(node, t))
     reel.take(3, completed(3, 7))
     assert reel.rounds == 4
-    both, alone = sorted(reel.cut(), key=lambda block: len(block.processes))
-    assert both.processes == (7,)
-    assert alone.processes == (3,)
-    assert (both.states.shape, alone.states.shape) == ((3, 3, 1, 2), (3, 4, 1, 2))
+    behind, ahead = reel.cut()  # not the same rounds, hence not one block
+    assert (behind.processes, ahead.processes) == ((7,), (3,))
+    assert (behind.states.shape, ahead.states.shape) == ((3, 3, 1, 2), (3, 4, 1, 2))
     for node in (7, 3):
         reel.take(node, completed(node, 8))
     (block,) = reel.cut()
@@ -124,3 +145,14 @@ def test_news_go_without_the_rounds_unless_an_epoch_or_a_life_ends_with_them():
     kinds = [type(item) for item in reel.cut(rounds=False)]
     assert kinds == [Rounds, Told, Rounds, Ended]
     assert reel.cut() == []
+
+
+def test_of_checkpoints_that_nobody_has_yet_only_the_newest_is_told():
+    reel = Reel()
+    for node, t in [(0, 5), (1, 5), (0, 10)]:
+        reel.take(node, Checkpointed(t, None))
+    told = reel.cut(rounds=False)
+    assert [(item.process, item.effect.round) for item in told] == [(0, 10), (1, 5)]
+    reel.take(0, Checkpointed(15, None))
+    (told,) = reel.cut()
+    assert told.effect.round == 15

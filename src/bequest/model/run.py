@@ -76,7 +76,7 @@ class DepartureRecord:
             that from what the node could see.
         hindsight: how far each of these branches moves the optimum, to first order; empty where
             x* is not known or nothing was compared. No will has ever seen it.
-        x: its iterate when it left.
+        x: its iterate when it left; of one that crashed the last that is known.
         legacy: the memory of the node's own loss, if any.
         anchor: where that memory is exact, if there is one.
         passed_on: the original nodes in the inherited quadratic it handed over.

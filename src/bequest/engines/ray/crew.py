@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Vector
     from bequest.core.legacy import Legacy
+    from bequest.engines.ray.reports import Item
     from bequest.protocol.events import Effect, Event
     from bequest.protocol.node import Node
 
@@ -51,14 +52,11 @@ class Outgoing:
     """What is to leave the host.
 
     Attributes:
-        prompt: host -> letters that go at once.
-        explained: host -> letters that go once the office has what they are about: nothing that
-            is handed over, or kept for the case of a crash, counts before it is on record.
-        urgent: whether somebody waits for that, or for anything else in the report.
+        letters: host -> letters that go at once.
+        urgent: whether somebody waits for the next report, or for letters that need it.
     """
 
-    prompt: dict[str, list[Letter]] = field(default_factory=dict)
-    explained: dict[str, list[Letter]] = field(default_factory=dict)
+    letters: dict[str, list[Letter]] = field(default_factory=dict)
     urgent: bool = False
 
 
@@ -82,12 +80,14 @@ class Crew:
     ) -> None:
         self.name = name
         self.nodes: dict[int, Node] = {}
-        self.reel = Reel()
+        self._reel = Reel()
         self._where = {**where, STEWARD: STEWARDSHIP}
         self._doomed, self._oracle = set(doomed), oracle or {}
         self._queue: deque[tuple[int, Event]] = deque()
         self._routes: dict[tuple[int, ...], _Route] = {}
         self._out = Outgoing()
+        # host -> letters that the office has to hear of before they go
+        self._unexplained: dict[str, list[Letter]] = {}
         # host -> (epoch, round) -> exchanges that wait for those of the other nodes here
         self._held: dict[str, dict[tuple[int, int], list[Letter]]] = {}
         # (host, epoch, round) -> how many of them have gone
@@ -167,7 +167,7 @@ class Crew:
                     self._carry_out(node, effects)
             elif isinstance(event, Received) and type(event.message) is Inquiry:
                 # Whoever calls a process that has ended hears that it has.
-                self.reel.end(Ended(receiver, -1, "its process has ended"))
+                self._reel.end(Ended(receiver, -1, "its process has ended"))
                 self._out.urgent = True
             if time.monotonic() > end:
                 break
@@ -176,16 +176,51 @@ class Crew:
         self._release &= self.is_busy
         return out
 
+    # --- what is reported ---------------------------------------------------------------------
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds of a node are not reported yet, at most."""
+        return self._reel.rounds
+
+    @property
+    def has_to_explain(self) -> bool:
+        """Whether letters wait for the next report."""
+        return bool(self._unexplained)
+
+    def report(self, *, rounds: bool = True) -> tuple[list[Item], dict[str, list[Letter]]]:
+        """Return what the office is to hear, and the letters that go once it has.
+
+        Nothing that is handed over, or kept for the case of a crash, counts before it is on
+        record.
+
+        Args:
+            rounds: whether to report the rounds of late, too; they are bulky, and can wait.
+        """
+        letters, self._unexplained = self._unexplained, {}
+        return self._reel.cut(rounds=rounds), letters
+
+    def _put_off(self, host: str, letter: Letter) -> None:
+        """Keep a letter until the next report; of a node's renewals only the newest counts."""
+        waiting = self._unexplained.setdefault(host, [])
+        if _renews(letter):
+            waiting[:] = [one for one in waiting if not (_renews(one) and one[:2] == letter[:2])]
+        else:
+            self._out.urgent = True
+        waiting.append(letter)
+
+    # --- what nodes want ----------------------------------------------------------------------
+
     def _carry_out(self, node: Node, effects: list[Effect]) -> None:
         doomed = False
         for effect in effects:
             if isinstance(effect, Send):
                 self._send(node, effect)
             elif isinstance(effect, Completed):
-                self.reel.take(node.ident, effect)
+                self._reel.take(node.ident, effect)
                 doomed |= self._is_doomed(node.ident, effect.round)
             else:
-                self.reel.take(node.ident, effect)
+                self._reel.take(node.ident, effect)
                 self._out.urgent |= isinstance(effect, Began | Decided | Failed)
                 if isinstance(effect, Began):
                     if effect.round in self._oracle:
@@ -208,7 +243,7 @@ class Crew:
         if self.nodes.get(node.ident) is not node:
             return
         del self.nodes[node.ident]
-        self.reel.end(Ended(node.ident, node.life, why, silent))
+        self._reel.end(Ended(node.ident, node.life, why, silent))
         self._out.urgent = True
         self._talk(node.ident, 0, frozenset())
 
@@ -229,11 +264,9 @@ class Crew:
         for host, receivers in route.elsewhere:
             letter = Letter(node.ident, receivers, message)
             if isinstance(message, Ready | Checkpoint):
-                self._out.explained.setdefault(host, []).append(letter)
-                # Of a checkpoint that renews an older one nobody waits to hear.
-                self._out.urgent |= isinstance(message, Ready) or message.inherited is not None
+                self._put_off(host, letter)
             else:
-                self._out.prompt.setdefault(host, []).append(letter)
+                self._out.letters.setdefault(host, []).append(letter)
 
     def _hold(
         self, node: int, message: Exchange, to: tuple[tuple[str, tuple[int, ...]], ...]
@@ -271,9 +304,14 @@ class Crew:
             for key in sorted(waiting):
                 gone = self._gone.get((host, *key), 0) + len(waiting[key])
                 if self._release or gone >= self._talkers[host, key[0]]:
-                    self._out.prompt.setdefault(host, []).extend(waiting.pop(key))
+                    self._out.letters.setdefault(host, []).extend(waiting.pop(key))
                     self._gone[host, *key] = gone
         if len(self._gone) > _REMEMBERED * len(self._held):
             epoch, t = max(key[1:] for key in self._gone)
             near = (epoch, t - _REMEMBERED // 2)
             self._gone = {key: n for key, n in self._gone.items() if key[1:] > near}
+
+
+def _renews(letter: Letter) -> bool:
+    """Whether it is a checkpoint that renews an older one: nobody waits to hear of it."""
+    return isinstance(letter.message, Checkpoint) and letter.message.inherited is None

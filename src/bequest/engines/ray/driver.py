@@ -81,6 +81,7 @@ def carry_out(engine: Ray, plan: Plan, progress: Progress | None) -> Outcome:
 def _connected(engine: Ray) -> Iterator[None]:
     """Use the Ray that is there, or start one; end what was started."""
     if ray.is_initialized():
+        _check_same(engine.address)
         yield
         return
     # Without an address Ray would join whatever cluster was here last, even a dead one.
@@ -115,6 +116,24 @@ def _check(address: str) -> None:
         socket.create_connection((name.strip("[]"), int(port)), timeout=5.0).close()
     except (OSError, ValueError) as error:
         raise _no_cluster(address, str(error).splitlines()[0]) from error
+
+
+def _check_same(address: str | None) -> None:
+    """Refuse an address that is not the one this process is connected to."""
+    if address in (None, "auto", "local"):
+        return
+    _check(address)
+    there = ray.get_runtime_context().gcs_address
+    if _resolved(address) != _resolved(there):
+        raise NoCluster(
+            f"This process is connected to the cluster at {there}, not to {address}.",
+            remedy="Leave the address out, or end that connection first: ray.shutdown().",
+        )
+
+
+def _resolved(address: str) -> tuple[str, str]:
+    name, _, port = address.rpartition(":")
+    return socket.gethostbyname(name.strip("[]")), port
 
 
 def _no_cluster(address: str, said: str) -> NoCluster:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayError, RayTaskError
 
 from bequest.engines.assembly import Ending
 from bequest.engines.ray import machines
@@ -82,8 +82,6 @@ class Host:
     """The actor: it carries parcels to its crew, and what the crew says to others."""
 
     def __init__(self, posting: Posting, office: Any) -> None:  # noqa: ANN401
-        # Iterates that escape are the office's business; a million warnings are nobody's.
-        np.seterr(over="ignore", invalid="ignore")
         self._posting = posting
         self._crew = Crew(posting.name, posting.where, doomed=posting.doomed, oracle=posting.oracle)
         self._others: dict[str, Any] = {}
@@ -92,8 +90,6 @@ class Host:
         self._under_way = 0
         self._room = asyncio.Event()
         self._room.set()
-        # host -> letters that the office has to hear of before they go
-        self._unexplained: dict[str, list[Letter]] = {}
         self._explaining = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._presence: Presence | None = None
@@ -207,9 +203,9 @@ class Host:
         """See it through; let the office hear what goes wrong."""
         try:
             await coroutine
-        except RayError:
-            pass  # the office is gone, and so are we
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            if isinstance(error, RayError) and not isinstance(error, RayTaskError):
+                return  # the office is gone, and so are we
             story = "".join(traceback.format_exception(error))
             self._office.broken.remote(self._posting.name, story)
 
@@ -217,13 +213,13 @@ class Host:
         while True:
             if not self._room.is_set():
                 await self._room.wait()
-            out = self._crew.run()
-            self._send(out.prompt)
-            for host, letters in out.explained.items():
-                self._unexplained.setdefault(host, []).extend(letters)
-            if out.urgent or self._crew.reel.rounds >= _ROUNDS:
+            # Iterates that escape are the office's business; a million warnings are nobody's.
+            with np.errstate(over="ignore", invalid="ignore"):
+                out = self._crew.run()
+            self._send(out.letters)
+            if out.urgent or self._crew.rounds >= _ROUNDS:
                 self._report()
-            if self._unexplained and not self._explaining:
+            if self._crew.has_to_explain and not self._explaining:
                 self._explaining = True
                 self._start(self._guarded(self._explain()))
             if not self._crew.is_busy:
@@ -236,16 +232,15 @@ class Host:
 
     async def _explain(self) -> None:
         """Report what letters wait for, one report at a time, so that many letters share one."""
-        while self._unexplained:
+        while self._crew.has_to_explain:
             await asyncio.sleep(_COMPANY)
-            if self._unexplained:
+            if self._crew.has_to_explain:
                 await self._report(rounds=False)
         self._explaining = False
 
     def _report(self, *, rounds: bool = True) -> asyncio.Task[None]:
-        """Send to the office what it does not know yet; rounds are bulky, and can wait."""
-        items = self._crew.reel.cut(rounds=rounds)
-        letters, self._unexplained = self._unexplained, {}
+        """Send to the office what it does not know yet, with or without the rounds of late."""
+        items, letters = self._crew.report(rounds=rounds)
         self._number += 1
         ref = self._office.report.remote(self._posting.name, self._number, items)
         self._under_way += 1
@@ -254,9 +249,11 @@ class Host:
         return self._start(self._guarded(self._acknowledged(ref, letters)))
 
     async def _acknowledged(self, ref: Any, letters: Mapping[str, list[Letter]]) -> None:  # noqa: ANN401
-        await ref
-        self._under_way -= 1
-        self._room.set()
+        try:
+            await ref
+        finally:
+            self._under_way -= 1
+            self._room.set()
         self._send(letters)
 
     async def _end_with_the_office(self) -> None:
@@ -267,7 +264,7 @@ class Host:
     async def _report_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(_SECONDS)
-            if self._crew.reel.rounds:
+            if self._crew.rounds:
                 self._report()
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from bequest.protocol.events import Began, Completed
+from bequest.protocol.events import Began, Checkpointed, Completed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +74,8 @@ class Reel:
     def __init__(self) -> None:
         self._items: list[Item] = []
         self._open: dict[int, list[Completed]] = {}
+        # process -> where its latest checkpoint is among the items
+        self._checkpoints: dict[int, int] = {}
         self.rounds = 0
 
     def take(self, process: int, effect: Effect) -> None:
@@ -87,6 +89,11 @@ class Reel:
             return
         if isinstance(effect, Began):
             self._close(process)
+        if isinstance(effect, Checkpointed):
+            # One that was not reported cannot have been sent either: nobody has it.
+            place = self._checkpoints.setdefault(process, len(self._items))
+            self._items[place : place + 1] = [Told(process, effect)]
+            return
         self._items.append(Told(process, effect))
 
     def end(self, ended: Ended) -> None:
@@ -101,7 +108,7 @@ class Reel:
 
     def cut(self, *, rounds: bool = True) -> list[Item]:
         """Return everything since the last time, or everything but the rounds of late."""
-        items, self._items = self._items, []
+        items, self._items, self._checkpoints = self._items, [], {}
         if not rounds:
             return items
         alike: dict[tuple[int, int], dict[int, list[Completed]]] = {}
