@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 from ray.exceptions import ActorUnavailableError, RayActorError, RayError
 
+# After so many seconds a process whose office is gone ends by itself.
+_MOMENT = 1.0
 # What Ray says to everybody, and helps nobody here.
 _BORING = ("The actor is dead because ", "Worker exit type: SYSTEM_ERROR ", "Worker exit detail: ")
 _ADVICE = " Some common causes include"
@@ -27,6 +30,15 @@ async def death_of(actor: Any) -> str:  # noqa: ANN401
             return _cause(error)
         except RayError:
             await asyncio.sleep(0.1)
+
+
+async def end_with(office: Any) -> None:  # noqa: ANN401
+    """End this process when the office is gone: nobody would ever hear of it again."""
+    await death_of(office)
+    # Where a run ends in good order it is about to be killed, too; Ray would tell the user of a
+    # process that ends by itself.
+    await asyncio.sleep(_MOMENT)
+    os._exit(1)
 
 
 def _cause(error: Exception) -> str:

@@ -17,7 +17,7 @@ from ray.exceptions import RayError, RayTaskError
 from bequest.engines.assembly import Ending
 from bequest.engines.ray import machines
 from bequest.engines.ray.crew import STEWARDSHIP, Crew
-from bequest.engines.ray.deaths import death_of
+from bequest.engines.ray.deaths import end_with
 from bequest.engines.ray.parcels import pack, unpack
 from bequest.version import __version__
 
@@ -95,7 +95,7 @@ class Host:
         self._presence: Presence | None = None
         self._preempted = False
         # From the very beginning: the driver may die before it says another word.
-        self._start(self._end_with_the_office())
+        self._start(end_with(office))
 
     # --- beginning and end --------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class Host:
 
     async def conclude(self) -> tuple[list[Ending], int]:
         """Report the rest; return where everybody is, and how many reports there were."""
-        self._report()
+        await self._report()
         return [Ending.of(node) for node in self._crew.nodes.values() if node.epoch], self._number
 
     async def watch(self) -> None:
@@ -255,11 +255,6 @@ class Host:
             self._under_way -= 1
             self._room.set()
         self._send(letters)
-
-    async def _end_with_the_office(self) -> None:
-        """End this process when the office is gone: nobody would ever hear of it again."""
-        await death_of(self._office)
-        os._exit(1)
 
     async def _report_now_and_then(self) -> None:
         while True:

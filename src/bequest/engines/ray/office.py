@@ -48,6 +48,8 @@ _LOOK = 0.2
 _UNNOTICED = 2.0
 # An office whose run is over stays so long for somebody who asks for the outcome.
 _LINGER = 10.0
+# For so long a host may take to answer that nothing is on its way to it any more.
+_MOMENT = 1.0
 # A run that nobody could find again goes on for so long without anybody who asks.
 _FORSAKEN = 60.0
 
@@ -512,11 +514,18 @@ class Office:
             known = sorted(members & endings.keys())
             if known and len(known) < len(members):
                 return  # somebody has died meanwhile; the steward will finish once more
+            await self._let_calls_arrive()
             self._finish([endings[node] for node in known])
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self._fail(error)
         finally:
             self._concluding = False
+
+    async def _let_calls_arrive(self) -> None:
+        """Wait a moment: of calls to hosts that are killed meanwhile Ray would tell the user."""
+        answers = [_settled(actor.ping.remote()) for actor in self._hosts().values()]
+        if answers:
+            await asyncio.wait(map(asyncio.ensure_future, answers), timeout=_MOMENT)
 
     def _finish(self, endings: list[Ending]) -> None:
         outcome = outcome_of(self._plan, self._chronicle.film, self._chronicle.ledger, endings)

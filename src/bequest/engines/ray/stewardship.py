@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray.exceptions import RayError
 
-from bequest.engines.ray.deaths import death_of
+from bequest.engines.ray.deaths import end_with
 from bequest.engines.ray.parcels import Letter, pack, unpack
 from bequest.protocol.events import Committed, Finished, Lost, Received, Send
 from bequest.protocol.messages import STEWARD
@@ -45,16 +45,11 @@ class Stewardship:
         self._hosts: dict[str, Any] = {}
         self._awaited: tuple[int, ...] = ()
         # From the very beginning: the driver may die before it says another word.
-        self._watching = asyncio.get_running_loop().create_task(self._end_with_the_office())
+        self._watching = asyncio.get_running_loop().create_task(end_with(office))
 
     async def pid(self) -> int:
         """Return its process."""
         return os.getpid()
-
-    async def _end_with_the_office(self) -> None:
-        """End this process when the office is gone: nobody would ever hear of it again."""
-        await death_of(self._office)
-        os._exit(1)
 
     async def begin(self, where: Mapping[int, str], hosts: Mapping[str, Any]) -> None:
         """Found the network."""
