@@ -162,7 +162,7 @@ KEPT = wire.encode(0, 1, m.Kept(3))
 
 @pytest.mark.parametrize("kind", m.KINDS, ids=lambda kind: kind.__name__)
 def test_a_message_comes_back_as_it_was(kind):
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(addresses, addresses, messages(kind))
     def check(sender, receiver, message):
         data = wire.encode(sender, receiver, message)
@@ -180,7 +180,7 @@ def test_a_message_comes_back_as_it_was(kind):
     ids=lambda kind: kind.__name__,
 )
 def test_single_precision_rounds_the_vectors_and_nothing_else(kind):
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(messages(kind))
     def check(message):
         data = wire.encode(0, 1, message, precision="float32")
