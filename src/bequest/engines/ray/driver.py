@@ -124,16 +124,17 @@ def _check_same(address: str | None) -> None:
         return
     _check(address)
     there = ray.get_runtime_context().gcs_address
-    if _resolved(address) != _resolved(there):
+    if not _resolved(address) & _resolved(there):
         raise NoCluster(
             f"This process is connected to the cluster at {there}, not to {address}.",
             remedy="Leave the address out, or end that connection first: ray.shutdown().",
         )
 
 
-def _resolved(address: str) -> tuple[str, str]:
+def _resolved(address: str) -> set[tuple[Any, ...]]:
+    """Return every (host, port) that an address stands for: names have several, of both kinds."""
     name, _, port = address.rpartition(":")
-    return socket.gethostbyname(name.strip("[]")), port
+    return {found[4][:2] for found in socket.getaddrinfo(name.strip("[]"), int(port))}
 
 
 def _no_cluster(address: str, said: str) -> NoCluster:
