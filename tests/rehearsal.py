@@ -54,7 +54,9 @@ class _Stage:
         doomed = [(k, t) for t, changes in plan.schedule.items() for k in changes.crashes]
         self.crews = {}
         for host in self.placement.machines:
-            crew = self.crews[host] = Crew(host, self.where, doomed=doomed, oracle=plan.optima)
+            crew = self.crews[host] = Crew(
+                host, self.where, doomed=doomed, oracle=plan.optima.known
+            )
             for node in self.placement.nodes_of(host):
                 if node not in plan.absent:
                     crew.seat(self._seat(node, step=first.value).fill())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bequest.errors import CannotWrite
+from bequest.errors import CannotWrite, InvalidResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,32 @@ def write(path: Path, content: bytes) -> None:
             draft.replace(target)
         finally:
             draft.unlink(missing_ok=True)
+
+
+def read(path: Path) -> bytes | None:
+    """Return what a file holds; None if there is none.
+
+    Raises:
+        InvalidResult: it cannot be read; or it is no ordinary file, such as a pipe, which would
+            keep its reader waiting.
+    """
+    try:
+        # A pipe is opened, too, without waiting for its other end, to see what it is.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(None, "it is not an ordinary file")
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidResult(
+            f"{path} cannot be read: {(error.strerror or str(error)).lower()}.",
+            remedy="Choose another place, or check its permissions.",
+        ) from error
 
 
 def check_writable(path: Path) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bequest.core import bounds, topology
-from bequest.core.arrays import frozen, is_whole
+from bequest.core.arrays import is_whole
 from bequest.core.bounds import Pilot
 from bequest.core.legacy import Legacy
 from bequest.engines.base import Plan
@@ -27,20 +24,22 @@ from bequest.errors import (
 )
 from bequest.model.events import acquaintances, counted, in_order, schedule
 from bequest.model.graph import as_graph
+from bequest.model.optima import Optima
 from bequest.model.problem import Problem
 from bequest.model.run import Run, Status
 from bequest.model.wills import Adaptive, Will, check_wills, will_of
-from bequest.version import __version__
+from bequest.version import versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import ArrayLike
 
-    from bequest.core.arrays import Matrix, Vector
-    from bequest.engines.base import Engine, Progress
+    from bequest.core.arrays import Matrix
+    from bequest.engines.base import Engine, Outcome, Progress
     from bequest.model.events import Changes, Event
     from bequest.model.graph import Graph
+    from bequest.model.optima import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +77,7 @@ def solve(
     pilot: Pilot | None = None,
     buddies: int = 1,
     checkpoint_every: int | None = 20,
+    optimum: Wanted = "auto",
     progress: Progress | None = None,
 ) -> Run:
     """Minimise the sum of everybody's losses, also of those who leave on the way.
@@ -97,6 +97,10 @@ def solve(
             without departures (``calibrate``) if not given.
         buddies: how many others keep a node's last checkpoint, in case that it crashes.
         checkpoint_every: so many rounds lie between two checkpoints; None for no checkpoints.
+        optimum: x*, which ``run.error`` is the distance to. ``"auto"`` computes it beside the run
+            where that is cheap: losses have formulas, and the arithmetic takes a tenth of the
+            run's or about a second. None does not compute it; a vector is x* itself. Without it
+            the status is judged by gradients and disagreement, as it always is.
         progress: called with the number of rounds completed, now and then.
 
     Returns:
@@ -111,6 +115,41 @@ def solve(
     >>> run = bq.solve(problem, graph, departures=leaving, rounds=1000)
     >>> run.status, bool(run.error[-1] < 1e-4), len(run.survivors)
     (<Status.CONVERGED: 'converged'>, True, 18)
+    """
+    carrier = _carrier(engine)
+    plan = prepare(
+        problem,
+        graph,
+        departures=departures,
+        will=will,
+        method=method,
+        rounds=rounds,
+        start=start,
+        pilot=pilot,
+        buddies=buddies,
+        checkpoint_every=checkpoint_every,
+        optimum=optimum,
+    )
+    return carry_out(plan, carrier, progress)
+
+
+def prepare(
+    problem: Problem,
+    graph: Graph | Any,  # noqa: ANN401 - a networkx graph or an edge list
+    *,
+    departures: Iterable[Event] = (),
+    will: Will | Mapping[int | None, Will] = Adaptive(),  # noqa: B008 - immutable
+    method: GradientTracking = GradientTracking(),  # noqa: B008 - immutable
+    rounds: int,
+    start: ArrayLike | None = None,
+    pilot: Pilot | None = None,
+    buddies: int = 1,
+    checkpoint_every: int | None = 20,
+    optimum: Wanted = "auto",
+) -> Plan:
+    """Validate what ``solve`` is asked for, all but the engine, and return it as a plan.
+
+    A pilot is run if a will needs one and none is given.
     """
     if not isinstance(problem, Problem):
         raise InvalidObjective(
@@ -136,11 +175,9 @@ def solve(
     leavers = sorted({node for now in changes.values() for node in (*now.crashes, *now.departures)})
     asked = {node: wills[node] for node in leavers if node in wills}
     origin = _start(problem, start)
-    carrier = VectorEngine() if engine is None else engine
-    if isinstance(carrier, type) or not hasattr(carrier, "run"):
-        raise InvalidMethod(
-            f"The engine is {carrier!r}.", remedy="Pass an engine such as bequest.engines.Vector()."
-        )
+    members = counted(changes, problem.n)
+    optima = Optima(problem, members, optimum, rounds=int(rounds))
+    _check_oracle(optima, asked)
     if pilot is not None and not isinstance(pilot, Pilot):
         raise InvalidWill(
             f"The pilot is {pilot!r}.", remedy="Pass what bequest.calibrate returns, or nothing."
@@ -154,8 +191,8 @@ def solve(
             rounds=max(changes),
             start=origin,
             spread=any(w.needs_spread for w in asked.values()),
+            optimum=optima.given,
         )
-    members = counted(changes, problem.n)
     plan = Plan(
         problem=problem,
         graph=network,
@@ -170,10 +207,20 @@ def solve(
         absent=frozenset(range(problem.n)) - members[0],
         known=acquaintances(events, network),
         counted=members,
-        optima=_optima(problem, members, asked),
+        optima=optima,
     )
     _check_beginning(plan)
-    outcome = carrier.run(plan, progress)
+    return plan
+
+
+def carry_out(plan: Plan, engine: Engine, progress: Progress | None = None) -> Run:
+    """Carry out a plan and return the run."""
+    return conclude(plan, engine.run(plan, progress), engine)
+
+
+def conclude(plan: Plan, outcome: Outcome, engine: Engine) -> Run:
+    """Return the run that has led from a plan to an outcome, on that engine."""
+    method = GradientTracking(step=plan.step)
     return Run(
         status=outcome.status,
         trajectory=outcome.trajectory,
@@ -184,12 +231,21 @@ def solve(
         inherited=outcome.inherited,
         lost=outcome.lost,
         steps=outcome.steps,
-        optima=plan.optima,
-        problem=problem,
-        graph=network,
-        pilot=pilot,
-        provenance={**_versions(), "engine": repr(carrier), "method": repr(method)},
+        targets=plan.optima,
+        problem=plan.problem,
+        graph=plan.graph,
+        pilot=plan.pilot,
+        provenance={**versions(), "engine": repr(engine), "method": repr(method)},
     )
+
+
+def _carrier(engine: Engine | None) -> Engine:
+    carrier = VectorEngine() if engine is None else engine
+    if isinstance(carrier, type) or not hasattr(carrier, "run"):
+        raise InvalidMethod(
+            f"The engine is {carrier!r}.", remedy="Pass an engine such as bequest.engines.Vector()."
+        )
+    return carrier
 
 
 def calibrate(
@@ -200,6 +256,7 @@ def calibrate(
     method: GradientTracking = GradientTracking(),  # noqa: B008 - immutable
     start: ArrayLike | None = None,
     spread: bool = False,
+    optimum: ArrayLike | None = None,
 ) -> Pilot:
     """Run without departures and fit the certificate eps(t) = R0 (1 - theta)^(t/2) to it.
 
@@ -210,18 +267,19 @@ def calibrate(
         method: the iteration whose error is to be certified.
         start: as in ``solve``.
         spread: also measure the ball that holds every node's own minimiser (rem:hr).
+        optimum: x*; computed, whatever that takes, if it is not given.
 
     Paper: Sec. 5.1 ("calibrated from a pilot run").
     """
     try:
-        optimum = problem.optimum()
+        best = problem.optimum() if optimum is None else np.asarray(optimum, dtype=float)
     except OptimumUnknown as error:
         raise InvalidWill(
             f"A pilot measures distances to the optimum, which is not known here: {error.what}",
             remedy="Pass pilot=bequest.Pilot(...) with constants you trust, or use a will that "
             "needs no pilot, such as Consensus.",
         ) from error
-    run = solve(problem, graph, method=method, rounds=rounds, start=start)
+    run = solve(problem, graph, method=method, rounds=rounds, start=start, optimum=best)
     if run.status is Status.DIVERGED:
         raise InvalidMethod(
             f"The pilot, a run without departures, diverged with step {run.step:.3g}.",
@@ -233,8 +291,8 @@ def calibrate(
         own = [
             problem.among([node]).minimiser(Legacy.zero(problem.dim)) for node in range(problem.n)
         ]
-        distance = float(np.linalg.norm(np.array(own) - optimum, axis=1).max())
-    zeta = float(problem.heterogeneity().max())
+        distance = float(np.linalg.norm(np.array(own) - best, axis=1).max())
+    zeta = float(problem.heterogeneity(best).max())
     return Pilot(radius=radius, theta=theta, zeta=zeta, spread=distance, floor=floor)
 
 
@@ -249,25 +307,18 @@ def _wills(
     return {node: will_of(will, node) for node in sorted(willing)}
 
 
-def _optima(
-    problem: Problem, members: Mapping[int, frozenset[int]], wills: Mapping[int, Will]
-) -> dict[int, Vector] | None:
-    """Return every x* aimed at, or None if one cannot be computed and nobody needs it."""
+def _check_oracle(optima: Optima, wills: Mapping[int, Will]) -> None:
+    """Compute x* now if a will needs it, whatever that takes; refuse the will if that fails."""
+    needy = next((node for node, will in wills.items() if will.needs_oracle), None)
+    if needy is None:
+        return
     try:
-        return {
-            t: problem.optimum()
-            if len(nodes) == problem.n
-            else frozen(problem.among(nodes).minimiser(Legacy.zero(problem.dim)))
-            for t, nodes in members.items()
-        }
+        optima.demand()
     except OptimumUnknown as error:
-        for node, will in wills.items():
-            if will.needs_oracle:
-                raise InvalidWill(
-                    f"The will of node {node} needs the optimum, which is not known: {error.what}",
-                    remedy='Use Adaptive(rule="certified") with a pilot, or Consensus.',
-                ) from error
-        return None
+        raise InvalidWill(
+            f"The will of node {needy} needs the optimum, which is not known: {error.what}",
+            remedy='Use Adaptive(rule="certified") with a pilot, or Consensus.',
+        ) from error
 
 
 def _check_beginning(plan: Plan) -> None:
@@ -299,10 +350,3 @@ def _start(problem: Problem, start: ArrayLike | None) -> Matrix:
         raise NotFinite("start holds NaN or infinite entries.", remedy="Use finite numbers.")
     # order="C": a copy of a broadcast array would otherwise keep its odd memory layout
     return np.array(np.broadcast_to(origin, (problem.n, problem.dim)), order="C")
-
-
-@cache
-def _versions() -> dict[str, str]:
-    packages = ("numpy", "scipy", "networkx")
-    own = {"bequest": __version__, "python": platform.python_version()}
-    return own | {name: version(name) for name in packages}

@@ -7,26 +7,40 @@ and from nothing else.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import platform
 import zipfile
+import zlib
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bequest import files
 from bequest.errors import InvalidResult
-from bequest.version import __version__
+from bequest.version import __version__, versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-FORMAT = 1
+FORMAT = 2
 _MANIFEST = "manifest"
+# What reading a zip file of arrays raises that is damaged, or none at all.
+_DAMAGED = (
+    OSError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    KeyError,
+    EOFError,
+    RecursionError,
+    RuntimeError,  # a damaged flag says that it is encrypted, or of a method of the future
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,7 @@ def write(folder: Path, result: Result) -> Path:
         "provenance": provenance(),
     }
     buffer = io.BytesIO()
+    manifest["checksum"] = _checksum(manifest, result.arrays)
     text = np.array(json.dumps(manifest, allow_nan=False))
     contents: dict[str, Any] = {**result.arrays, _MANIFEST: text}
     np.savez_compressed(buffer, **contents)
@@ -85,7 +100,9 @@ def read(path: Path) -> Result:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         manifest = json.loads(str(arrays.pop(_MANIFEST)))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        if manifest.pop("checksum") != _checksum(manifest, arrays):
+            raise ValueError("altered")
+    except _DAMAGED as error:
         raise InvalidResult(
             f"{path} cannot be read: it is damaged, cut short, or no result at all.",
             remedy="Compute it again with --again, or move it away.",
@@ -107,6 +124,15 @@ def read(path: Path) -> Result:
     )
 
 
+def _checksum(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+    """Return 32 hexadecimal digits that change with anything that a result holds."""
+    found = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()[:32]
+
+
 def read_all(folder: Path, study: str) -> list[Result]:
     """Read every result of a study, in the order of their file names."""
     return [read(path) for path in sorted(path_of(folder, study, "x").parent.glob("*.npz"))]
@@ -114,10 +140,4 @@ def read_all(folder: Path, study: str) -> list[Result]:
 
 def provenance() -> dict[str, str]:
     """Return the versions and the machine that results come from."""
-    return {
-        "bequest": __version__,
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-        "scipy": version("scipy"),
-        "machine": f"{platform.system()} {platform.machine()}",
-    }
+    return {**versions(), "machine": f"{platform.system()} {platform.machine()}"}

@@ -17,7 +17,7 @@ def refused(result, *words):
 
 def engine_of(path, on=None):
     plan = load(path) if on is None else load(path).on(on)
-    return next(plan.jobs()).arguments["engine"]
+    return next(plan.jobs()).engine
 
 
 def test_the_options_reach_the_engine(write):
@@ -34,7 +34,7 @@ def test_the_command_overrules_the_file(write):
     assert engine_of(path, on="ray") == Ray(nodes_per_host=2)
     assert isinstance(engine_of(path, on="vector"), Vector)
     assert isinstance(engine_of(path, on="loop"), Loop)
-    assert next(load(path).at("a:1").jobs()).arguments["engine"] == Ray("a:1", 2)
+    assert next(load(path).at("a:1").jobs()).engine == Ray("a:1", 2)
     assert engine_of(write(), on="ray") == Ray()
 
 

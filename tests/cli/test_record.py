@@ -1,11 +1,11 @@
 """bequest run --record and --resume: what is done is not done again, and nothing else is kept."""
 
 import json
+import os
 
 import pytest
 
-from bequest.engines import Ray
-from bequest.model.run import Run
+from bequest.engines import Ray, Vector, fingerprint, records
 
 WILLS = "[[wills]]\nkind = 'classic'\n[[wills]]\nkind = 'consensus'\n"
 LEAVING = "[departures]\nevents = [{node = 1, round = 50}]\n"
@@ -18,13 +18,13 @@ def solved(monkeypatch):
     """Which wills were really run, one after the other."""
     from bequest.cli import running
 
-    really, labels = running.solve, []
+    really, labels = running._carried_out, []
 
-    def solve(**arguments):
-        labels.append(arguments["will"].label)
-        return really(**arguments)
+    def carried_out(file, job, *others):
+        labels.append(job.label)
+        return really(file, job, *others)
 
-    monkeypatch.setattr("bequest.cli.running.solve", solve)
+    monkeypatch.setattr(running, "_carried_out", carried_out)
     return labels
 
 
@@ -42,8 +42,8 @@ def test_a_run_that_is_on_record_is_not_run_again(bequest, write, tmp_path, solv
     solved.clear()
     first = bequest("run", path, "--json", "--record", folder)
     assert (first.exit_code, first.stdout, first.stderr) == (0, plain, "")
-    assert sorted(one.name for one in folder.iterdir()) == ["run-01.json", "run-02.json"]
-    (folder / "run-01.json").unlink()  # as if we had been killed before it was done
+    assert sorted(one.name for one in folder.iterdir()) == ["run-01.record", "run-02.record"]
+    (folder / "run-01.record").unlink()  # as if we had been killed before it was done
     solved.clear()
     second = bequest("run", path, "--json", "--record", folder, "--resume")
     assert (second.exit_code, second.stdout) == (0, plain)
@@ -55,27 +55,28 @@ def test_a_run_that_is_on_record_is_not_run_again(bequest, write, tmp_path, solv
     assert (third.stdout, solved) == (plain, [])
 
 
-def test_a_run_is_on_record_as_soon_as_it_is_done(bequest, write, tmp_path, monkeypatch):
+def test_a_run_is_on_record_as_soon_as_it_is_done(bequest, write, tmp_path, solved, monkeypatch):
     from bequest.cli import running
 
-    really, path, folder = running.solve, write(rest=WILLS), tmp_path / "records"
+    really, path, folder = running._carried_out, write(rest=WILLS), tmp_path / "records"
 
-    def solve(**arguments):
-        if arguments["will"].label == "classic":
-            return really(**arguments)
+    def carried_out(file, job, *others):
+        if job.label == "classic":
+            return really(file, job, *others)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bequest.cli.running.solve", solve)
+    monkeypatch.setattr(running, "_carried_out", carried_out)
     result = bequest("run", path, "--record", folder)
     assert result.exit_code == 130
-    assert [one.name for one in folder.iterdir()] == ["run-01.json"]
-    record = json.loads((folder / "run-01.json").read_text())
-    assert (record["will"], record["seed"], record["run"]["status"]) == ("classic", 0, "converged")
+    assert [one.name for one in folder.iterdir()] == ["run-01.record"]
+    monkeypatch.setattr(running, "_carried_out", really)
+    result = bequest("run", path, "--record", folder, "--resume")
+    assert "run 1 of 2: classic, seed 0: not run again" in result.stderr
 
 
 def test_records_are_never_overwritten_silently(bequest, write, tmp_path, solved):
     path, folder = write(rest=WILLS), tmp_path / "records"
-    for name in ("run-01.json", "run-07.outcome", "run-1.jsonl"):
+    for name in ("run-01.record", "run-07.record", "run-1.jsonl"):
         folder.mkdir()
         (folder / name).write_text("precious")
         result = bequest("run", path, "--record", folder)
@@ -90,34 +91,56 @@ def test_something_else_in_the_place_of_a_record_is_not_overwritten(
     bequest, write, tmp_path, solved
 ):
     path, folder = write(rest=WILLS), tmp_path / "records"
+    place = folder / "run-01.record"
     folder.mkdir()
-    for text in ("", "[]", "{}", '{"format": 2}', "7", "null", "no JSON"):
-        (folder / "run-02.json").write_text(text)
+    for content in (b"", b"[]", b"{}", b'{"run": []}', b"[" * 10_000, b"\x80\x04]", b"x" * 100):
+        place.write_bytes(content)
         result = bequest("run", path, "--record", folder, "--resume")
-        refused(result, "run-02.json is not the record of a run", "Move it away")
-        assert (folder / "run-02.json").read_text() == text
+        refused(result, "run-01.record is not the record of a run", "move it away")
+        assert place.read_bytes() == content
+    place.unlink()
+    place.mkdir()
+    refused(bequest("run", path, "--record", folder, "--resume"), "run-01.record cannot be read")
+    place.rmdir()
+    os.mkfifo(place)
+    refused(bequest("run", path, "--record", folder, "--resume"), "not an ordinary file")
     assert solved == []
 
 
 @pytest.mark.parametrize(
-    ("other", "options", "why"),
+    ("other", "options", "what"),
     [
-        ({"rest": "# a remark\n" + WILLS}, (), "another run file"),
-        ({"rest": WILLS}, ("--engine", "loop"), "another engine"),
-        ({"rest": WILLS, "top": "seeds = [4]"}, (), "another run file"),
+        ({"rest": WILLS, "top": "seeds = [4]"}, (), "the loss of node 0"),
+        ({"rest": WILLS, "top": "start = 1.0"}, (), "the start"),
+        ({"rest": WILLS, "top": "buddies = 3"}, (), "the number of buddies (1 there, 3 here)"),
+        ({"rest": WILLS, "top": "checkpoint_every = 7"}, (), "checkpoint_every (20 there, 7 here)"),
+        ({"rest": LEAVING + WILLS}, (), "the schedule"),
+        ({"rest": WILLS.replace("classic", "forgetful")}, (), "the wills"),
+        ({"rest": "[method]\nstep = 0.01\n" + WILLS}, (), "the step (None there, 0.01 here)"),
+        ({"rest": WILLS}, ("--engine", "loop"), "the engine"),
     ],
 )
-def test_what_has_changed_is_run_again(bequest, write, tmp_path, solved, other, options, why):
+def test_the_record_of_another_run_is_refused(
+    bequest, write, tmp_path, solved, other, options, what
+):
+    folder = tmp_path / "records"
+    bequest("run", write(rest=WILLS), "--record", folder)
+    before = (folder / "run-01.record").read_bytes()
+    solved.clear()
+    result = bequest("run", write(**other), *options, "--record", folder, "--resume")
+    refused(result, "run-01.record is the record of another run", what, "another place")
+    assert solved == []
+    assert (folder / "run-01.record").read_bytes() == before
+
+
+def test_what_makes_no_difference_to_a_run_is_not_another_run(bequest, write, tmp_path, solved):
     folder = tmp_path / "records"
     bequest("run", write(rest=WILLS), "--record", folder)
     solved.clear()
-    result = bequest("run", write(**other), *options, "--record", folder, "--resume")
+    path = write(rest="# a remark\n" + WILLS.replace("classic'", "classic'\nlabel = 'drop'"))
+    result = bequest("run", path, "--record", folder, "--resume", "--json")
     assert result.exit_code == 0
-    assert len(solved) == 2
-    assert len(result.stderr.splitlines()) == 2
-    assert result.stderr.count(f"is of {why}") == 2
-    solved.clear()
-    bequest("run", write(**other), *options, "--record", folder, "--resume")
+    assert json.loads(result.stdout)["runs"][0]["will"] == "drop"
     assert solved == []
 
 
@@ -133,10 +156,13 @@ def test_another_version_or_other_data_are_another_run(
     rows.write_text("x,y,at\n1,2,a\n2,3,a\n3,5,b\n4,7,b\n")
     solved.clear()
     result = bequest("run", path, "--record", folder, "--resume")
-    assert "is of other data" in result.stderr
-    assert len(solved) == 1
-    monkeypatch.setattr("bequest.runfile.__version__", "99")
-    assert "another version" in bequest("run", path, "--record", folder, "--resume").stderr
+    refused(result, "is the record of another run: the loss of node 1 differ")
+    assert solved == []
+    rows.write_text("x,y,at\n1,2,a\n2,3,a\n3,5,b\n4,6,b\n")
+    here = {**fingerprint.versions(), "numpy": "99"}
+    monkeypatch.setattr(fingerprint, "versions", lambda: here)
+    result = bequest("run", path, "--record", folder, "--resume")
+    refused(result, "the version of numpy", "99 here")
 
 
 def test_accuracy_is_there_for_runs_on_record_too(bequest, root, tmp_path, solved):
@@ -161,7 +187,7 @@ def test_a_folder_that_cannot_be_written_fails_before_the_run(bequest, write, tm
 def test_logs_of_runs_that_are_not_run_again_are_not_promised(bequest, write, tmp_path):
     path, logs, folder = write(rest=LOOP + WILLS), tmp_path / "logs", tmp_path / "records"
     bequest("run", path, "--record", folder)
-    (folder / "run-02.json").unlink()
+    (folder / "run-02.record").unlink()
     result = bequest("run", path, "--record", folder, "--resume", "--log", logs)
     assert "run-2.jsonl: consensus" in result.stdout
     assert "run-1.jsonl" not in result.stdout
@@ -173,15 +199,16 @@ def test_logs_of_runs_that_are_not_run_again_are_not_promised(bequest, write, tm
 @pytest.fixture
 def engines(monkeypatch):
     """The engines that runs were carried out with; the vector engine does the work."""
-    from bequest.cli import running
+    found = []
 
-    really, found = running.solve, []
+    def run(engine, plan, progress=None):
+        found.append(engine)
+        outcome = Vector().run(plan, progress)
+        if engine.record is not None:
+            records.write(engine.record, fingerprint.fingerprint(plan, engine), outcome)
+        return outcome
 
-    def solve(**arguments) -> Run:
-        found.append(arguments.pop("engine"))
-        return really(**arguments)
-
-    monkeypatch.setattr("bequest.cli.running.solve", solve)
+    monkeypatch.setattr(Ray, "run", run)
     return found
 
 
@@ -192,7 +219,7 @@ def test_a_run_on_a_cluster_can_be_found_again(bequest, write, tmp_path, engines
     folder = tmp_path / "records"
     first, second = engines
     assert isinstance(first, Ray)
-    assert (first.record, second.record) == (folder / "run-01.outcome", folder / "run-02.outcome")
+    assert (first.record, second.record) == (folder / "run-01.record", folder / "run-02.record")
     assert first.nodes_per_host == 3
     assert not first.resume
     assert first.name != second.name
@@ -209,15 +236,6 @@ def test_a_run_on_a_cluster_can_be_found_again(bequest, write, tmp_path, engines
     engines.clear()
     result = bequest("run", path, "--record", folder, "--resume")  # at another address: the same
     assert engines == []
-
-
-def test_an_outcome_is_not_kept_once_the_run_is_on_record(bequest, write, tmp_path, engines):
-    folder = tmp_path / "records"
-    folder.mkdir()
-    (folder / "run-01.outcome").write_bytes(b"from a run that nobody waited for")
-    result = bequest("run", write(rest=RAY), "--record", folder, "--resume")
-    assert result.exit_code == 0
-    assert [one.name for one in folder.iterdir()] == ["run-01.json"]
 
 
 def test_without_a_record_a_run_has_no_name(bequest, write, engines):

@@ -184,7 +184,7 @@ def test_a_place_that_cannot_be_written_is_told_before_the_run(
     bequest, write, tmp_path, monkeypatch, place
 ):
     path = write()
-    monkeypatch.setattr("bequest.cli.running.solve", lambda **_: pytest.fail("too late"))
+    monkeypatch.setattr("bequest.cli.running.prepare", lambda **_: pytest.fail("too late"))
     result = bequest("run", path, "--engine", "loop", "--log", tmp_path / place)
     refused(result, "cannot be written")
 

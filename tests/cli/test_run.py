@@ -178,7 +178,7 @@ def test_an_output_that_cannot_be_written_fails_before_the_run(
     bequest, write, tmp_path, monkeypatch, place
 ):
     path = write()
-    monkeypatch.setattr("bequest.cli.running.solve", lambda **_: pytest.fail("too late"))
+    monkeypatch.setattr("bequest.cli.running.prepare", lambda **_: pytest.fail("too late"))
     result = bequest("run", path, "--output", tmp_path / place)
     assert result.exit_code == 2
     assert "cannot be written" in result.stderr
@@ -214,20 +214,20 @@ def test_errors_of_the_file_name_the_file_once(bequest, write):
 
 
 def test_a_lack_of_memory_is_told_in_words(bequest, write, monkeypatch):
-    def solve(**_):
+    def prepare(**_):
         raise MemoryError("Unable to allocate 30 GiB")
 
-    monkeypatch.setattr("bequest.cli.running.solve", solve)
+    monkeypatch.setattr("bequest.cli.running.prepare", prepare)
     result = bequest("run", write())
     assert result.exit_code == 2
     assert "30 GiB" in result.stderr
 
 
 def test_bugs_keep_their_traceback(bequest, write, monkeypatch):
-    def solve(**_):
+    def prepare(**_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("bequest.cli.running.solve", solve)
+    monkeypatch.setattr("bequest.cli.running.prepare", prepare)
     assert isinstance(bequest("run", write()).exception, ZeroDivisionError)
 
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import driver as program
+import numpy as np
 import pytest
 from faults import is_gone
 from rehearsal import same
@@ -41,7 +42,7 @@ def reached(record):
 
 
 def test_a_run_whose_driver_was_killed_is_joined_again(machines, tmp_path):
-    record = tmp_path / "run.outcome"
+    record = tmp_path / "run.record"
     running = start(machines, "joined", record, 800)
     running.send_signal(signal.SIGKILL)
     running.wait(timeout=10)
@@ -68,7 +69,7 @@ def test_a_run_whose_driver_was_killed_is_joined_again(machines, tmp_path):
 
 
 def test_a_run_that_ended_while_nobody_watched_is_collected(machines, tmp_path):
-    record = tmp_path / "run.outcome"
+    record = tmp_path / "run.record"
     running = start(machines, "collected", record, 400)
     running.send_signal(signal.SIGKILL)
     running.wait(timeout=10)
@@ -76,14 +77,22 @@ def test_a_run_that_ended_while_nobody_watched_is_collected(machines, tmp_path):
     while not record.exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    engine = Ray("127.0.0.1:1", name="collected", record=record, resume=True)
+    engine = Ray("127.0.0.1:1", nodes_per_host=4, name="collected", record=record, resume=True)
     run = bq.solve(**program.arguments(400), engine=engine)  # needs no cluster any more
     assert len(run.departures) == 2
     told = [json.loads(line) for line in record.with_suffix(".jsonl").read_text().splitlines()]
     assert any("it is over" in entry.get("what", "") for entry in told)
-    # A record of another run is not taken for this one's.
-    with pytest.raises(bq.errors.NoCluster):
-        bq.solve(**program.arguments(401), engine=engine)
+    # A record of another run is not taken for this one's: other labels, another graph.
+    asked = program.arguments(400)
+    moved = bq.Quadratic(asked["problem"].objective(5).A, np.ones(5))
+    losses = [moved if node == 5 else asked["problem"].objective(node) for node in range(12)]
+    for other, what in (
+        ({"problem": bq.Problem(losses)}, "another run: the loss of node 5 differ"),
+        ({"graph": bq.graphs.complete(12)}, "another run: the graph differ"),
+        ({"checkpoint_every": 7}, r"checkpoint_every \(20 there, 7 here\)"),
+    ):
+        with pytest.raises(bq.errors.InvalidResult, match=what):
+            bq.solve(**{**asked, **other}, engine=engine)
 
 
 def test_a_driver_that_is_killed_before_the_run_has_begun(machines, driver, tmp_path):
@@ -91,7 +100,7 @@ def test_a_driver_that_is_killed_before_the_run_has_begun(machines, driver, tmp_
     import ray
 
     ray.cloudpickle.register_pickle_by_value(program)
-    record, flag = tmp_path / "run.outcome", tmp_path / "slow"
+    record, flag = tmp_path / "run.record", tmp_path / "slow"
     flag.touch()
     words = [sys.executable, str(HERE / "driver.py"), machines.address, "early", str(record)]
     running = subprocess.Popen([*words, "100"], cwd=HERE)
@@ -125,11 +134,14 @@ def wait_for(condition, patience=60.0):
 
 
 def test_the_same_name_twice(machines, tmp_path):
-    record = tmp_path / "run.outcome"
+    record = tmp_path / "run.record"
     running = start(machines, "twice", record, 3000)
     try:
-        for resume, rounds, says in ((False, 3000, "is going on"), (True, 2000, "is another one")):
-            engine = Ray(machines.address, name="twice", record=record, resume=resume)
+        other = r"is another one: the number of rounds \(3000 there, 2000 here\)"
+        for resume, rounds, says in ((False, 3000, "is going on"), (True, 2000, other)):
+            engine = Ray(
+                machines.address, nodes_per_host=4, name="twice", record=record, resume=resume
+            )
             with pytest.raises(bq.errors.ClusterFailed, match=says):
                 bq.solve(**program.arguments(rounds), engine=engine)
     finally:

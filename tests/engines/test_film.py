@@ -8,6 +8,7 @@ import pytest
 import bequest as bq
 from bequest.engines.film import Film
 from bequest.engines.ray.reports import Ended, Reel, Rounds, Told
+from bequest.model.optima import Optima
 from bequest.protocol.events import Began, Checkpointed, Committed, Completed, Dropped
 
 ROUNDS = 150
@@ -22,10 +23,7 @@ class Plan:
             bq.problems.quadratics(n=n, dim=dim, mu=1.0, L=2.0, seed=1),
         )
         self.start, self.counted = np.zeros((n, dim)), {0: range(n)}
-        self.optima = {0: np.ones(dim)}
-
-    def optimum(self, t):
-        return self.optima[t]
+        self.optima = Optima(self.problem, {0: frozenset(range(n))}, np.ones(dim))
 
 
 def film_of(n, dim, members=None):

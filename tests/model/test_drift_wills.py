@@ -106,16 +106,9 @@ def log_cosh(rng, precision=np.float64, dim=3):
     return bq.Function(value_and_grad, dim=dim, curvature=curvature, check=False)
 
 
-class Blind(bq.Problem):
-    """A problem whose optimum nobody knows."""
-
-    def optimum(self):
-        raise bq.errors.OptimumUnknown("Nobody knows it.", remedy="Do without.")
-
-
-def alike(make, n=6, seed=0, kind=bq.Problem):
+def alike(make, n=6, seed=0):
     rng = np.random.default_rng(seed)
-    return kind([make(rng) for _ in range(n)])
+    return bq.Problem([make(rng) for _ in range(n)])
 
 
 RING6 = bq.graphs.ring(6)
@@ -183,9 +176,7 @@ SCENES = {
     "softmax": lambda: scene(alike(softmax)),
     "huber": lambda: scene(alike(huber)),
     "gradients alone": lambda: scene(alike(log_cosh)),
-    "gradients in single precision": lambda: scene(
-        alike(lambda rng: log_cosh(rng, np.float32), kind=Blind)
-    ),
+    "gradients in single precision": lambda: scene(alike(lambda rng: log_cosh(rng, np.float32))),
     "collinear features": lambda: scene(alike(squares)),
 }
 
@@ -356,8 +347,9 @@ def test_adaptive_does_not_need_the_optimum_and_does_not_get_it(make):
 
     Watched.seen.clear()
     setup = {"graph": RING6, "departures": SPREAD, "rounds": 140, "will": Watched()}
-    known = bq.solve(bq.Problem(losses()), **setup)
-    blind = bq.solve(Blind(losses()), **setup)
+    problem = bq.Problem(losses())
+    known = bq.solve(problem, optimum=problem.optimum(), **setup)
+    blind = bq.solve(problem, optimum=None, **setup)
     assert len(Watched.seen) == 8
     assert all(estate.setting.optimum is None for estate in Watched.seen)
     assert all(estate.setting.pilot is None for estate in Watched.seen)
@@ -530,7 +522,7 @@ def error_with_noise(will, level, seed, step=0.05, first=50):
         for node in range(10)
     ]
     run = bq.solve(
-        Blind(losses),
+        bq.Problem(losses),
         bq.graphs.ring_with_chords(10, chords=5, seed=seed),
         departures=bq.departures.most_heterogeneous(clean, rounds=[first, first + 30, first + 60]),
         will=will,

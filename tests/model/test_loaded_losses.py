@@ -289,7 +289,7 @@ def test_a_plan_is_made_without_the_data(step):
             engine=engine,
         )
     plan = engine.plan
-    assert plan.optima is None
+    assert plan.optima.known is None
     assert len(pickle.dumps(plan)) < 10000
     nodes, edges = epoch_edges(plan.network())
     assert first_step(plan, nodes, mixing.metropolis(edges, nodes.size)).value > 0
@@ -360,9 +360,9 @@ def test_a_run_says_that_its_optimum_is_not_known(engine):
     _, run, problem = both(engine, [2, 3], rounds=1500)
     assert run.status is bq.Status.CONVERGED
     assert run.trajectory.error is None
-    assert run.optima is None
+    assert run.targets.known is None
     calls = [problem.objective(node)._loader.calls for node in problem.away]
-    for ask in ("error", "optimum", "limit", "certificate"):
+    for ask in ("error", "optimum", "optima", "limit", "certificate"):
         with pytest.raises(OptimumUnknown, match=r"on (their|its) host"):
             getattr(run, ask)
     assert [problem.objective(node)._loader.calls for node in problem.away] == calls

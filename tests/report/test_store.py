@@ -132,3 +132,31 @@ def test_manifests_are_plain_json_inside_the_file(tmp_path):
         manifest = json.loads(str(stored["manifest"]))
     assert manifest["params"] == {"seed": 1}
     assert manifest["format"] == store.FORMAT
+
+
+def test_every_byte_that_is_altered_is_noticed_or_harmless(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {"x": np.arange(8.0), "y": rng.standard_normal(5)}
+    path = store.write(tmp_path, store.Result("s", "c", {"seed": 1}, arrays, {"y": 2.5}))
+    whole, data = store.read(path), path.read_bytes()
+    noticed = 0
+    for place in range(len(data)):
+        altered = bytearray(data)
+        altered[place] ^= 0x41
+        path.write_bytes(bytes(altered))
+        try:
+            found = store.read(path)
+        except errors.InvalidResult:
+            noticed += 1
+            continue
+        # zip files say some things twice, and others, such as times, to no purpose
+        assert found.arrays.keys() == arrays.keys()
+        assert all(np.array_equal(found.arrays[name], arrays[name]) for name in arrays)
+        assert (found.study, found.case, found.params, found.facts) == (
+            "s",
+            "c",
+            {"seed": 1},
+            {"y": 2.5},
+        )
+        assert found.provenance == whole.provenance
+    assert noticed > len(data) / 2

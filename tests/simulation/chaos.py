@@ -23,6 +23,7 @@ from bequest.core.legacy import Legacy
 from bequest.engines.base import Plan
 from bequest.engines.loop import Execution, Loop, Partition, Weather
 from bequest.model.events import Changes
+from bequest.model.optima import Optima
 
 if __package__:
     from simulation.checker import Checker, Violation
@@ -112,7 +113,7 @@ def day(seed: int, generation: int = LATEST) -> Day:
         absent=absent,
         known={node: graph.neighbours(node) for node in range(n)},
         counted={0: frozenset(range(n)) - absent},
-        optima=None,
+        optima=Optima(problem, {0: frozenset(range(n)) - absent}, None),
     )
     calm = rng.random() < 0.3
     per_host = int(rng.choice([1, 1, 2, 3]))

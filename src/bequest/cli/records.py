@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
-
-import typer
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from bequest import files
-from bequest.engines import Ray
-from bequest.errors import CannotWrite, InvalidResult
+from bequest.engines import Ray, records
+from bequest.engines.fingerprint import fingerprint
+from bequest.errors import CannotWrite
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bequest.engines import Engine
-    from bequest.report.documents import RunDocument
-    from bequest.runfile import Job, RunFile
-
-_FORMAT = 1
-# What a fingerprint is made of, in words.
-_DIFFERENCES = {
-    "file": "another run file",
-    "data": "other data",
-    "engine": "another engine, or other options of it",
-    "will": "another will",
-    "seed": "another seed",
-    "bequest": "another version of bequest",
-}
+    from bequest.engines.base import Outcome, Plan
 
 
 class Records:
@@ -37,17 +23,17 @@ class Records:
 
     Args:
         folder: where they are.
-        plan: the runs.
+        count: how many runs there are.
         resume: whether runs that are on record already count as done.
 
     Raises:
         CannotWrite: there are records already and they are not to be resumed; or the folder
             cannot be written to.
-        InvalidResult: a file in the place of a record is none.
     """
 
-    def __init__(self, folder: Path, plan: RunFile, *, resume: bool) -> None:
-        self._folder, self._plan, self._resume = folder, plan, resume
+    def __init__(self, folder: Path, count: int, *, resume: bool) -> None:
+        self._folder, self._resume = folder, resume
+        self._digits = max(2, len(str(count)))
         there = sorted(path.name for path in folder.glob("run-*"))
         if there and not resume:
             raise CannotWrite(
@@ -55,54 +41,37 @@ class Records:
                 remedy="Add --resume to go on from what is on record, or choose another folder.",
             )
         files.make_folder(folder)
-        paths = {number: self._path(number) for number in range(1, len(plan) + 1)}
-        # Whatever is in our way is noticed now, not after hours.
-        self._found = {number: _read(path) for number, path in paths.items() if path.exists()}
 
-    def find(self, number: int, job: Job, title: str) -> RunDocument | None:
-        """Return a run that is on record, if it is and nothing has changed since; say so."""
-        found = self._found.get(number)
-        if found is None:
-            return None
-        own, name = self._plan.fingerprint(job.label, job.seed), self._path(number)
-        differences = [words for key, words in _DIFFERENCES.items() if found[key] != own[key]]
-        if differences:
-            typer.echo(f"{title}: run again, {name} is of {differences[0]}", err=True)
-            return None
-        typer.echo(f"{title}: not run again, it is on record in {name}", err=True)
-        return cast("RunDocument", found["run"])
+    def at(self, number: int) -> Record:
+        """Return the place of a run; they count from 1."""
+        return Record(self._folder / f"run-{number:0{self._digits}}.record", self._resume)
 
-    def keep(self, number: int, job: Job, document: RunDocument) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Where one run is on record, or will be."""
+
+    path: Path
+    resume: bool
+
+    def find(self, plan: Plan, engine: Engine) -> Outcome | None:
+        """Return the outcome of the run, if it is on record.
+
+        Raises:
+            InvalidResult: what is there is not a record, or that of another run.
+        """
+        return records.find(self.path, fingerprint(plan, engine)) if self.resume else None
+
+    def keep(self, plan: Plan, engine: Engine, outcome: Outcome) -> None:
         """Write down a run that is done."""
-        fingerprint = self._plan.fingerprint(job.label, job.seed)
-        record = {"format": _FORMAT, **fingerprint, "run": document}
-        text = json.dumps(record, indent=2, allow_nan=False) + "\n"
-        files.write(self._path(number), text.encode())
-        # The document says all that is asked for; an outcome is for a run that nobody waited for.
-        self._path(number, "outcome").unlink(missing_ok=True)
+        if not isinstance(engine, Ray):  # that one writes it itself, also if nobody waits for it
+            records.write(self.path, fingerprint(plan, engine), outcome)
 
-    def engine(self, number: int, engine: Engine) -> Engine:
-        """Return the engine for a run, such that the run can be found again if we are killed."""
+    def kept_by(self, engine: Engine) -> Engine:
+        """Return the engine for the run, such that the run can be found again if we are killed."""
         if not isinstance(engine, Ray):
             return engine
-        # The office, which writes the outcome, works in another folder than we do.
-        outcome = self._path(number, "outcome").resolve()
-        name = f"{hashlib.sha256(str(outcome.parent).encode()).hexdigest()[:12]}-{outcome.stem}"
-        return replace(engine, name=name, record=outcome, resume=self._resume)
-
-    def _path(self, number: int, ending: str = "json") -> Path:
-        digits = max(2, len(str(len(self._plan))))
-        return self._folder / f"run-{number:0{digits}}.{ending}"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_bytes())
-        if record["format"] != _FORMAT:
-            raise ValueError
-        return {key: record[key] for key in (*_DIFFERENCES, "run")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InvalidResult(
-            f"{path} is not the record of a run, or not one that this version can read.",
-            remedy="Move it away, or choose another folder with --record.",
-        ) from error
+        # The office, which writes the record, works in another folder than we do.
+        path = self.path.resolve()
+        name = f"{hashlib.sha256(str(path.parent).encode()).hexdigest()[:12]}-{path.stem}"
+        return replace(engine, name=name, record=path, resume=self.resume)

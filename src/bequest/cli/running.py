@@ -6,24 +6,27 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from bequest import files
 from bequest.cli.live import watching
 from bequest.cli.records import Records
 from bequest.cli.terminal import Meter, Terminal, table
 from bequest.engines import Loop, Ray, one_cluster
-from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, OptimumUnknown
+from bequest.errors import BequestError, InvalidMethod, InvalidRunFile
 from bequest.journal import Journal, Origin
 from bequest.report.documents import by_will, document_of, median_and_least, score_of
 from bequest.runfile import load
-from bequest.solver import solve
+from bequest.solver import conclude, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from bequest.cli.records import Record
     from bequest.data import Exam
     from bequest.engines import Engine
-    from bequest.model.problem import Problem
+    from bequest.engines.base import Outcome, Plan
     from bequest.model.run import Run
     from bequest.report.documents import (
         ChangeDocument,
@@ -66,7 +69,7 @@ def run_file(
         )
     if output is not None:
         files.check_writable(output)
-    records = None if record is None else Records(record, plan, resume=resume)
+    records = None if record is None else Records(record, len(plan), resume=resume)
     if log is not None:
         files.make_folder(log)
     runs, nobody_left = _carry_out(plan, log, records)
@@ -125,20 +128,13 @@ def _carry_out(
         with one_cluster(), Meter(len(plan) * plan.rounds) as meter:
             for number, job in enumerate(plan.jobs(), start=1):
                 title = f"run {number} of {len(plan)}: {job.label}, seed {job.seed}"
-                document = None if records is None else records.find(number, job, title)
-                if document is not None:
-                    meter.skip(plan.rounds)
-                else:
-                    engine = job.arguments["engine"]
-                    if records is not None:
-                        engine = records.engine(number, engine)
-                    place = None if log is None else log / _log_name(number, len(plan))
-                    run = _solve(plan, job, engine, title, meter, place)
-                    document = document_of(run, will=job.label, seed=job.seed, exam=job.exam)
-                    if records is not None:
-                        records.keep(number, job, document)
+                place = None if log is None else log / _log_name(number, len(plan))
+                run = _run(
+                    plan, job, None if records is None else records.at(number), title, meter, place
+                )
+                document = document_of(run, will=job.label, seed=job.seed, exam=job.exam)
                 if job.exam is not None and (not runs or runs[-1]["seed"] != job.seed):
-                    nobody_left.append(_nobody_left(job.exam, job.arguments["problem"]))
+                    nobody_left.append(_nobody_left(job.exam, run))
                 runs.append(document)
     except InvalidRunFile:
         raise
@@ -148,22 +144,44 @@ def _carry_out(
     return runs, nobody_left
 
 
-def _solve(
-    plan: RunFile, job: Job, engine: Engine, title: str, meter: Meter, log: Path | None
+def _run(
+    file: RunFile, job: Job, record: Record | None, title: str, meter: Meter, log: Path | None
 ) -> Run:
+    """Carry out one run, or find it on record; write it down where it is to be."""
+    plan, engine = prepare(**job.arguments), job.engine
+    if record is not None:
+        engine = record.kept_by(engine)
+        done = record.find(plan, engine)
+        if done is not None:
+            typer.echo(f"{title}: not run again, it is on record in {record.path}", err=True)
+            meter.skip(file.rounds)
+            return conclude(plan, done, engine)
+    outcome = _carried_out(file, job, plan, engine, title, meter, log)
+    if record is not None:
+        record.keep(plan, engine, outcome)
+    return conclude(plan, outcome, engine)
+
+
+def _carried_out(
+    file: RunFile,
+    job: Job,
+    plan: Plan,
+    engine: Engine,
+    title: str,
+    meter: Meter,
+    log: Path | None,
+) -> Outcome:
     """Carry out one run, show how it goes, and write its log if there is a place for it."""
     if isinstance(engine, Ray):
-        with watching(title, nodes=job.arguments["problem"].n) as see:
-            return solve(**{**job.arguments, "engine": replace(engine, watch=see)})
-    progress = meter.part(title, plan.rounds)
+        with watching(title, nodes=plan.problem.n) as see:
+            return replace(engine, watch=see).run(plan)
+    progress = meter.part(title, file.rounds)
     if log is None:
-        return solve(**{**job.arguments, "engine": engine}, progress=progress)
+        return engine.run(plan, progress)
     assert isinstance(engine, Loop)  # noqa: S101 - no other engine is asked for a log
-    origin = Origin(str(plan.path.resolve()), plan.text, job.label, job.seed)
+    origin = Origin(str(file.path.resolve()), file.text, job.label, job.seed)
     with Journal(log, origin=origin) as journal:
-        return solve(
-            **{**job.arguments, "engine": replace(engine, scribe=journal)}, progress=progress
-        )
+        return replace(engine, scribe=journal).run(plan, progress)
 
 
 def _log_name(number: int, count: int) -> str:
@@ -171,12 +189,9 @@ def _log_name(number: int, count: int) -> str:
     return f"run-{number:0{len(str(count))}}.jsonl"
 
 
-def _nobody_left(exam: Exam, problem: Problem) -> ScoreDocument:
-    """Return how the optimum of all the data classifies."""
-    try:
-        return score_of(exam, problem.optimum())
-    except OptimumUnknown:
-        return score_of(exam, None)
+def _nobody_left(exam: Exam, run: Run) -> ScoreDocument:
+    """Return how the optimum of all the data classifies, if the run has computed it."""
+    return score_of(exam, None if run.trajectory.error is None else run.problem.optimum())
 
 
 def _print(

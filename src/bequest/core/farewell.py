@@ -36,7 +36,7 @@ class Farewell:
     @property
     def vectors(self) -> float:
         """How many vectors of the problem's dimension it carries."""
-        return 1 + self.legacy.vectors
+        return 1.0 + self.legacy.vectors
 
     @property
     def nbytes(self) -> int:

@@ -161,7 +161,7 @@ class Legacy:
     @property
     def vectors(self) -> float:
         """How many vectors it costs to send: p, and the cheaper of F and the half of H."""
-        return 0.0 if self.is_zero else 1 + min(self.rank, (self.dim + 1) / 2)
+        return 0.0 if self.is_zero else 1.0 + min(self.rank, (self.dim + 1) / 2)
 
     @property
     def nbytes(self) -> int:

@@ -20,7 +20,7 @@ ACCURACY = 1e-12
 # An ill-conditioned Hessian limits what rounding lets anybody reach, to about kappa * 1e-16.
 _ROUNDING_FLOOR = 1e-8
 _PATIENCE = 3
-_MAX_STEPS = 200
+MAX_STEPS = 200
 # Eigenvalues below this part of the largest (times sqrt(dim)) are rounding, not curvature.
 _FLAT = 1e-13
 # Gradients below this part of the terms they are the sum of are rounding, not slope.
@@ -45,6 +45,8 @@ def newton(
     descent: Descent,
     start: Vector,
     magnitude: Callable[[Vector], float] | None = None,
+    *,
+    steps: int = MAX_STEPS,
 ) -> Vector:
     """Return argmin by damped Newton steps, accurate to 1e-12 (1 + |x|).
 
@@ -58,6 +60,7 @@ def newton(
         start: where to begin.
         magnitude: how large the terms are whose sum the gradient is, which tells a slope from
             rounding; the largest gradient met on the way by default.
+        steps: how many steps to try.
 
     Raises:
         OptimumUnknown: no minimiser was found to that accuracy.
@@ -66,7 +69,7 @@ def newton(
     slope, level = gradient(x), value(x)
     first, steepest = level, norm(slope)
     shortest, previous, stalled = np.inf, np.inf, 0
-    for _ in range(_MAX_STEPS):
+    for _ in range(min(steps, MAX_STEPS)):
         if not (np.isfinite(level) and np.isfinite(slope).all() and np.isfinite(x).all()):
             break
         steepest = max(steepest, norm(slope))

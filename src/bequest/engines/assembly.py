@@ -154,7 +154,7 @@ def seat_of(
     return Seat(
         ident,
         plan.problem.objective(ident),
-        plan.setting(will, step=step, optimum=plan.optimum(t)),
+        plan.setting(will, step=step, target=t),
         plan.start[ident],
         will,
         host,

@@ -23,11 +23,16 @@ if TYPE_CHECKING:
     from bequest.core.topology import Network
     from bequest.model.events import Changes
     from bequest.model.graph import Graph
+    from bequest.model.optima import Optima
     from bequest.model.problem import Problem
     from bequest.model.run import ChangeRecord, DepartureRecord, Status, Trajectory
     from bequest.model.wills import Will
 
     Progress = Callable[[int], None]
+
+
+# Looking for a good step may take this part of the gradients of the run.
+_FRACTION = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class Plan:
         absent: who is not there at the start.
         known: node that joins or returns -> whom it would talk to, ascending.
         counted: round -> whose losses make up the target from its end on; 0 for the start.
-        optima: likewise -> x*, to measure the error against; None if one of them is not known.
+        optima: likewise -> x*, to measure the error against; computed when first asked for.
     """
 
     problem: Problem
@@ -64,7 +69,7 @@ class Plan:
     absent: frozenset[int]
     known: Mapping[int, tuple[int, ...]]
     counted: Mapping[int, frozenset[int]]
-    optima: Mapping[int, Vector] | None
+    optima: Optima
 
     def network(self) -> Network:
         """Return who talks to whom at the start, as a mapping that the caller may change."""
@@ -75,21 +80,18 @@ class Plan:
                     network[other].discard(node)
         return network
 
-    def optimum(self, t: int) -> Vector | None:
-        """Return the target in force after round t and what happened at its end."""
-        if self.optima is None:
-            return None
-        return self.optima[max(since for since in self.optima if since <= t)]
+    def setting(self, will: Will | None, *, step: float, target: int) -> Setting:
+        """Return what everybody knows, as far as this will, if there is one, may know it.
 
-    def setting(self, will: Will | None, *, step: float, optimum: Vector | None) -> Setting:
-        """Return what everybody knows, as far as this will, if there is one, may know it."""
+        ``target`` is the round after which what is aimed at was last changed.
+        """
         return Setting(
             n=self.problem.n,
             mu=self.problem.mu,
             kappa=self.problem.kappa,
             step=step,
             pilot=self.pilot if will is not None and will.needs_pilot else None,
-            optimum=optimum if will is not None and will.needs_oracle else None,
+            optimum=self.optima.at(target) if will is not None and will.needs_oracle else None,
         )
 
     def estate(
@@ -101,7 +103,7 @@ class Plan:
         x: Vector,
         z: Vector,
         step: float,
-        optimum: Vector | None,
+        target: int,
         recent: Chapter | None = None,
         carried: Prediction | None = None,
     ) -> Estate:
@@ -115,7 +117,7 @@ class Plan:
             x=frozen(x),
             z=frozen(z),
             start=frozen(self.start[node]),
-            setting=self.setting(will, step=step, optimum=optimum),
+            setting=self.setting(will, step=step, target=target),
             recent=recent,
             carried=carried,
             by_gradients=will.by_gradients,
@@ -154,7 +156,9 @@ def first_step(plan: Plan, nodes: Indices, weights: csr_array) -> StepChoice:
     gap = mixing.spectral_gap(weights, rough=True)
     safe = steps.safe_step(smoothness=stiffest, smallest_eigenvalue=smallest)
     losses = plan.problem.among(nodes)
-    modulus = losses.smallest_mean_curvature(plan.start[nodes].mean(axis=0))
+    modulus = losses.smallest_mean_curvature(
+        plan.start[nodes].mean(axis=0), gradients=_FRACTION * plan.rounds
+    )
     balanced = steps.balanced_step(smoothness=stiffest, modulus=modulus, gap=gap)
     if safe <= balanced:
         return StepChoice(

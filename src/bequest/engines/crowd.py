@@ -35,13 +35,13 @@ class Crowd:
         self.records: list[DepartureRecord] = []
         self.changes: list[ChangeRecord] = []
         self.diary = Diary(plan)
-        self.optimum = plan.optimum(0)
+        self.target = 0  # after which round what is aimed at was last changed
         self.nodes = np.array(sorted(self.network))
         self.X: Matrix = plan.start[self.nodes]
         self.G: Matrix = np.empty_like(self.X)
         self.Z: Matrix = np.empty_like(self.X)
         self._checkpoints = Checkpoints(plan)
-        self._hindsight = Hindsight(plan.problem, plan.counted[0], self.optimum)
+        self._hindsight = Hindsight(plan.problem, plan.counted[0], plan.optima, 0)
         self._bequeathed: dict[int, Legacy | None] = {}  # by everybody who left, the last time
         # of the membership change under way
         self._rows: dict[int, int] = {}
@@ -104,7 +104,7 @@ class Crowd:
             x=x,
             z=z,
             step=step,
-            optimum=self.optimum,
+            target=self.target,
             recent=recent,
             carried=carried,
         )
@@ -135,8 +135,10 @@ class Crowd:
         order = [self._rows[node] for node in self.nodes.tolist()]
         self.X, self.Z, self.G = self.X[order], self.Z[order], self.G[order]
         if t in self.plan.counted:
-            self.optimum = self.plan.optimum(t)
-            self._hindsight = Hindsight(self.plan.problem, self.plan.counted[t], self.optimum)
+            self.target = t
+            self._hindsight = Hindsight(
+                self.plan.problem, self.plan.counted[t], self.plan.optima, t
+            )
             self.diary.drop_predictions()
 
     def _load(self, node: int) -> int:

@@ -25,10 +25,10 @@ class Film:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self.gauges = Gauges(plan.rounds, plan.optima, plan.start)
+        self.gauges = Gauges(plan)
         self.is_bounded = True
         self.new_rounds: list[int] = []
-        self._optimum = plan.optimum(0)
+        self._target = 0  # after which round what is aimed at was last changed
         self._members: tuple[int, ...] = ()
         self._row: dict[int, int] = {}
         self._since = 0
@@ -103,7 +103,7 @@ class Film:
         if new.start == new.stop or not self.is_bounded:
             return
         X, Z, G = chunk.X[new], chunk.Z[new], chunk.G[new]
-        escaped = self.gauges.measure(chunk.first + new.start, X, Z, G, optimum=self._optimum)
+        escaped = self.gauges.measure(chunk.first + new.start, X, Z, G, target=self._target)
         self.is_bounded = escaped is None
         chunk.measured = new.stop
         self._measured = chunk.first + new.stop - 1
@@ -123,7 +123,7 @@ class Film:
         self._members, self._since = change.members, change.round
         self._row = {node: row for row, node in enumerate(change.members)}
         if change.round in self._plan.counted and change.arrival is not None:
-            self._optimum = self._plan.optimum(change.round)
+            self._target = change.round
 
     def begin(self, process: int, state: Began) -> None:
         """Begin an epoch: once everybody has, that is the state after its round."""
@@ -135,7 +135,7 @@ class Film:
             )
             # Rounds that a loss has cut short end with the restart, too.
             for t in range(min(self._measured + 1, state.round), state.round + 1):
-                escaped = self.gauges.measure(t, X, Z, G, optimum=self._optimum)
+                escaped = self.gauges.measure(t, X, Z, G, target=self._target)
                 self.is_bounded = self.is_bounded and escaped is None
             self._measured = state.round
 

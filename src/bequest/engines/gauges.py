@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +12,8 @@ from bequest.core.arrays import norm
 from bequest.model.run import Trajectory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bequest.core.arrays import Matrix, Tensor, Vector
+    from bequest.engines.base import Plan
 
 # Iterates this many times further out than where they began are not coming back.
 _ESCAPE = 1e10
@@ -22,40 +22,74 @@ TOLERANCE = 1e-9
 
 
 class Gauges:
-    """Arrays of length rounds + 1, filled as the rounds come in."""
+    """Arrays of length rounds + 1, filled as the rounds come in.
 
-    def __init__(self, rounds: int, optima: Mapping[int, Vector] | None, start: Matrix) -> None:
-        self._optima = optima
-        farthest = 0.0 if optima is None else max(map(norm, optima.values()))
-        reach = float(np.abs(start).max()) + farthest
-        self._bound = _ESCAPE * (1.0 + reach)
-        self._error, self._gap, self._slope, self._spread = np.full((4, rounds + 1), np.inf)
+    What is measured against x* waits until rounds have been carried out: a run does not begin by
+    computing it.
+    """
 
-    def measure(
-        self, first: int, X: Tensor, Z: Tensor, G: Tensor, *, optimum: Vector | None
-    ) -> int | None:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._opening: Tensor | None = None  # the start, as long as its error is not measured
+        self._error, self._gap, self._slope, self._spread = np.full((4, plan.rounds + 1), np.inf)
+
+    @cached_property
+    def _bound(self) -> float:
+        """How far out iterates may be."""
+        plan, optima = self._plan, self._plan.optima.known
+        strength = float(plan.problem.a.sum())
+        if optima is not None:
+            farthest = max(map(norm, optima.values()))
+        else:  # a slope that meets this much curvature at least ends within that distance
+            farthest = float(self._slope[0]) / strength if strength > 0 else 0.0
+        reach = float(np.abs(plan.start).max()) + farthest
+        return _ESCAPE * (1.0 + reach)
+
+    def measure(self, first: int, X: Tensor, Z: Tensor, G: Tensor, *, target: int) -> int | None:
         """Measure consecutive rounds from ``first`` on, one slot each, against one target.
+
+        Args:
+            first: the round of the first slot.
+            X: the iterates, a matrix per slot with a row per node.
+            Z: likewise the trackers.
+            G: likewise the gradients.
+            target: the round after which what is aimed at was last changed.
 
         Returns:
             The slot at which the iterates escaped, if they did; it and what follows count as
             infinitely wrong.
         """
         slots, nodes = X.shape[:2]
+        is_start = first == 0 and slots == 1
+        bound = math.inf if is_start else self._bound
         slopes, means = _totals(G), _totals(X) / nodes
         spread = _farthest(X, means[:, None, :])
-        escaped = np.flatnonzero(~(np.linalg.norm(means, axis=1) + spread <= self._bound))
+        escaped = np.flatnonzero(~(np.linalg.norm(means, axis=1) + spread <= bound))
         good = int(escaped[0]) if escaped.size else slots
         rounds = slice(first, first + good)
         self._spread[rounds] = spread[:good]
         self._slope[rounds] = np.linalg.norm(slopes, axis=1)[:good]
         self._gap[rounds] = np.linalg.norm(_totals(Z) - slopes, axis=1)[:good]
-        if optimum is not None:
-            self._error[rounds] = _farthest(X, optimum[None, None])[:good]
+        if is_start:
+            self._opening = X.copy()
+        else:
+            self._measure_opening()
+            self._measure_error(rounds, X[:good], target)
         if not np.isfinite(self._slope[rounds]).all():
             good = int(np.argmax(~np.isfinite(self._slope[rounds])))
             for gauge in (self._error, self._gap, self._slope, self._spread):
                 gauge[first + good : first + slots] = np.inf
         return good if good < slots else None
+
+    def _measure_opening(self) -> None:
+        if self._opening is not None and np.isfinite(self._slope[0]):
+            self._measure_error(slice(0, 1), self._opening, 0)
+        self._opening = None
+
+    def _measure_error(self, rounds: slice, X: Tensor, target: int) -> None:
+        optimum = self._plan.optima.at(target)
+        if optimum is not None:
+            self._error[rounds] = _farthest(X, optimum[None, None])
 
     def settled(self, *, strength: float, stiffness: float, size: float) -> bool:
         """Whether the survivors are at the limit: they agree, and their gradients cancel.
@@ -71,15 +105,20 @@ class Gauges:
         return bool(self._spread[-1] <= scale and self._slope[-1] <= scale * curvature)
 
     def reading(self, t: int) -> tuple[float | None, float, float, float]:
-        """Return (error, invariant gap, gradient norm, disagreement) after round t."""
-        error = None if self._optima is None else float(self._error[t])
+        """Return (error, invariant gap, gradient norm, disagreement) after round t.
+
+        There is no error before any round has been carried out.
+        """
+        unknown = self._opening is not None or self._plan.optima.known is None
+        error = None if unknown else float(self._error[t])
         return error, float(self._gap[t]), float(self._slope[t]), float(self._spread[t])
 
     def trajectory(self) -> Trajectory:
         """Return everything that was measured, read-only."""
+        self._measure_opening()
         for gauge in (self._error, self._gap, self._slope, self._spread):
             gauge.setflags(write=False)
-        error = None if self._optima is None else self._error
+        error = None if self._plan.optima.known is None else self._error
         return Trajectory(error, self._gap, self._slope, self._spread)
 
 

@@ -47,8 +47,7 @@ class Ledger:
 
     def __init__(self, plan: Plan, first: StepChoice) -> None:
         self._plan = plan
-        self._optimum = plan.optimum(0)
-        self._hindsight = Hindsight(plan.problem, plan.counted[0], self._optimum)
+        self._hindsight = Hindsight(plan.problem, plan.counted[0], plan.optima, 0)
         self.departures: list[DepartureRecord] = []
         self.changes: list[ChangeRecord] = []
         self.steps: list[StepChoice] = [first]
@@ -95,9 +94,8 @@ class Ledger:
         self.lost = change.lost
         self._prepared = {key: p for key, p in self._prepared.items() if key[0] > change.epoch}
         if change.round in self._plan.counted and change.arrival is not None:
-            self._optimum = self._plan.optimum(change.round)
-            counted = self._plan.counted[change.round]
-            self._hindsight = Hindsight(self._plan.problem, counted, self._optimum)
+            plan, t = self._plan, change.round
+            self._hindsight = Hindsight(plan.problem, plan.counted[t], plan.optima, t)
 
     def _left(self, change: Committed, handover: Handover) -> None:
         decided = self._prepared[change.epoch, handover.node]

@@ -230,10 +230,9 @@ class Execution:
     def _tell_the_oracle(self, change: Committed) -> None:
         """Wills that know x* (in studies) are told when it moves."""
         if change.round in self.plan.counted:
-            optimum = self.plan.optimum(change.round)
             for node in self.world.nodes.values():
                 step = self.ledger.steps[-1].value
-                node.setting = self.plan.setting(node.will, step=step, optimum=optimum)
+                node.setting = self.plan.setting(node.will, step=step, target=change.round)
 
     def outcome(self) -> Outcome:
         """Return what is to be reported."""

@@ -86,7 +86,7 @@ class _Execution:
     def __init__(self, plan: Plan, progress: Progress | None) -> None:
         self.plan, self.progress = plan, progress
         self.crowd = Crowd(plan)
-        self.gauges = Gauges(plan.rounds, plan.optima, plan.start)
+        self.gauges = Gauges(plan)
         self.epoch = _Epoch(plan, self.crowd.network, self.crowd.legacies)
         self.steps = [first_step(plan, self.epoch.nodes, self.epoch.weights)]
         self.epoch.gradient(self.crowd.X, self.crowd.G)
@@ -141,7 +141,7 @@ class _Execution:
                 X, Z, G, rounds=count, step=step, mix=self.epoch.mix, gradient=self.epoch.gradient
             )
             done = slice(1, count + 1)
-            escaped = self.gauges.measure(t + 1, X[done], Z[done], G[done], optimum=crowd.optimum)
+            escaped = self.gauges.measure(t + 1, X[done], Z[done], G[done], target=crowd.target)
             if escaped is not None:
                 crowd.X = X[escaped + 1].copy()
                 return False
@@ -159,7 +159,7 @@ class _Execution:
 
     def _measure_now(self, t: int) -> bool:
         X, Z, G = self.crowd.X[None], self.crowd.Z[None], self.crowd.G[None]
-        return self.gauges.measure(t, X, Z, G, optimum=self.crowd.optimum) is None
+        return self.gauges.measure(t, X, Z, G, target=self.crowd.target) is None
 
     def _membership_change(self, t: int) -> None:
         """Let everything happen that happens at the end of round t, and begin a new epoch."""

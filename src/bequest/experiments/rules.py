@@ -17,6 +17,7 @@ from bequest.model import graphs, wills
 from bequest.model.events import Departure
 from bequest.model.hindsight import Hindsight
 from bequest.model.objectives import Logistic
+from bequest.model.optima import Optima
 from bequest.model.problem import Problem
 from bequest.model.wills import Bequest, Branch, Will
 
@@ -111,7 +112,9 @@ def measure(*, setup: str, seed: int) -> Findings:
     n = scene.problem.n
     rng = np.random.default_rng([seed, list(SETUPS).index(setup)])
     pilot = scene.pilot(max(EXITS) + LEAVERS * GAP)
-    panel = _Panel(Hindsight(scene.problem, range(scene.problem.n), scene.problem.optimum()))
+    everybody = frozenset(range(scene.problem.n))
+    optima = Optima(scene.problem, {0: everybody}, scene.problem.optimum())
+    panel = _Panel(Hindsight(scene.problem, everybody, optima, 0))
     for first in EXITS:
         nodes = rng.permutation(n)[:LEAVERS].tolist()
         leaving = [Departure(node, first + GAP * m) for m, node in enumerate(nodes)]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Matrix, Vector
     from bequest.core.legacy import Legacy
+    from bequest.model.optima import Optima
     from bequest.model.problem import Problem
     from bequest.model.wills import Choice
 
@@ -25,11 +26,18 @@ _LARGEST = 500
 class Hindsight:
     """How far each branch of a decision moves the optimum, to first order around x*.
 
-    ``counted`` are the nodes whose optimum x* is.
+    Args:
+        problem: all losses.
+        counted: the nodes whose optimum x* is.
+        optima: what a run aims at.
+        target: the round from whose end on these nodes count.
     """
 
-    def __init__(self, problem: Problem, counted: Collection[int], optimum: Vector | None) -> None:
-        self._problem, self._counted, self._optimum = problem, counted, optimum
+    def __init__(
+        self, problem: Problem, counted: Collection[int], optima: Optima, target: int
+    ) -> None:
+        self._problem, self._counted = problem, counted
+        self._optima, self._target = optima, target
 
     def displacements(
         self, node: int, branches: Mapping[Choice, Legacy | None]
@@ -39,18 +47,21 @@ class Hindsight:
         Exact for quadratics: it is the distance between x* and the minimiser of the sum in which
         f_i is replaced by q.
         """
-        if self._optimum is None or self._problem.dim > _LARGEST:
+        if not branches or self._problem.dim > _LARGEST or self._optimum is None:
             return {}
-        loss = self._problem.objective(node) if branches else None
+        loss = self._problem.objective(node)
         found: dict[Choice, float] = {}
         for choice, legacy in branches.items():
-            assert loss is not None  # noqa: S101 - there are branches
             rest = self._total - loss.hessian(self._optimum)
             push = -loss.gradient(self._optimum)
             if legacy is not None:
                 rest, push = rest + legacy.hessian(), push + legacy.gradient(self._optimum)
             found[choice] = norm(minimise.pseudo_solve((rest + rest.T) / 2, push))
         return found
+
+    @cached_property
+    def _optimum(self) -> Vector | None:
+        return self._optima.at(self._target)
 
     @cached_property
     def _total(self) -> Matrix:

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 # Up to this dimension Newton steps factor the Hessian; beyond, conjugate gradients.
 _DENSE_DIM = 1500
+# How many Newton steps a minimiser usually takes: of a quadratic, which is refined, and otherwise.
+_REFINEMENTS, _USUAL_STEPS = 3, 10
+COMPUTE = (
+    "Pass optimum=problem.optimum() to have it computed first, whatever that takes, or go by "
+    "run.trajectory."
+)
 
 
 class Problem:
@@ -79,6 +85,7 @@ class Problem:
 
     def _set(self, groups: list[tuple[Indices, Stack]]) -> None:
         self._groups = groups
+        self._optimum: Vector | OptimumUnknown | None = None  # or why there is none; None: not yet
         self.n = sum(nodes.size for nodes, _ in groups)
         self.dim = groups[0][1].shape[1]
         a, b, certified = np.empty(self.n), np.empty(self.n), np.ones(self.n, dtype=bool)
@@ -126,6 +133,10 @@ class Problem:
         """Return the loss of one node."""
         group, row = self._places
         return self._groups[int(group[node])][1].member(int(row[node]))
+
+    def content(self) -> object:
+        """Return what tells this problem from any other: its losses."""
+        return [self.objective(node) for node in range(self.n)]
 
     @cached_property
     def everybody(self) -> Ensemble:
@@ -175,25 +186,28 @@ class Problem:
             )
         return np.broadcast_to(point, (self.n, self.dim))
 
-    def optimum(self) -> Vector:
+    def optimum(self, *, work: float | None = None) -> Vector:
         """Return x* = argmin of the full sum, to 1e-12; raises OptimumUnknown if there is none.
 
         It is not known either where data are on their hosts.
 
         Where minimisers form a set (regime (C)), the one closest to the origin for quadratics,
         and one close to it otherwise.
+
+        Args:
+            work: about how many multiplications it may take; by default as many as it needs. It
+                takes none where x* was computed before.
         """
+        if self._optimum is None:
+            try:
+                self._optimum = frozen(self.everybody.minimiser(Legacy.zero(self.dim), work=work))
+            except OptimumUnknown as error:
+                if work is not None:
+                    raise  # more of it may find x*
+                self._optimum = error  # looking for it in vain is as dear as finding it
         if isinstance(self._optimum, OptimumUnknown):
             raise OptimumUnknown(self._optimum.what, remedy=self._optimum.remedy)
         return self._optimum
-
-    @cached_property
-    def _optimum(self) -> Vector | OptimumUnknown:
-        """x*, or why it is not known: looking for it in vain is as dear as finding it."""
-        try:
-            return frozen(self.everybody.minimiser(Legacy.zero(self.dim)))
-        except OptimumUnknown as error:
-            return error
 
     def quadratic_growth(self) -> float:
         """Return nu with F(x) - F* >= nu/2 dist(x, X*)^2, or 0 where none is known.
@@ -211,12 +225,15 @@ class Problem:
         positive = eigenvalues[eigenvalues > eigenvalues[-1] * self.dim * 1e-14]
         return float(positive[0]) if positive.size else 0.0
 
-    def heterogeneity(self) -> Vector:
+    def heterogeneity(self, optimum: ArrayLike | None = None) -> Vector:
         """Return |grad f_i(x*)| per node: how hard each one pulls away from the optimum.
+
+        ``optimum`` is x*; it is computed if it is not given.
 
         Paper: zeta_i of as:fun.
         """
-        pulls = self.everybody.gradients(self._everywhere(self.optimum()))
+        at = self.optimum() if optimum is None else optimum
+        pulls = self.everybody.gradients(self._everywhere(at))
         return np.asarray(np.linalg.norm(pulls, axis=1), dtype=float)
 
 
@@ -270,14 +287,25 @@ class Ensemble:
         total: Matrix = np.sum([stack.total_hessian(x) for _, stack in self._groups], axis=0)
         return total
 
-    def smallest_mean_curvature(self, x: Vector) -> float:
+    @property
+    def gradient_work(self) -> float:
+        """About how many multiplications the gradients of all nodes take."""
+        return sum(stack.gradient_work for _, stack in self._groups)
+
+    def smallest_mean_curvature(self, x: Vector, *, gradients: float = np.inf) -> float:
         """Return the smallest eigenvalue of the mean Hessian at x; 0 if it is too large to form.
 
-        Whose data are on their hosts counts with the lower end of the declared curvature, so that
-        it is a lower bound then.
+        A loss counts with the lower end of its declared curvature, so that the result is a lower
+        bound, if its data are on its host; or if it has no formula for its Hessian, and differences
+        would take more than so many ``gradients`` of it.
         """
-        here = [stack for _, stack in self._groups if stack.at_hand]
-        declared = sum(float(s.curvatures()[0].sum()) for _, s in self._groups if not s.at_hand)
+        dear = 2 * self.dim > gradients
+        here: list[Stack] = []
+        elsewhere: list[Stack] = []
+        for _, stack in self._groups:
+            asked = stack.at_hand and not (dear and np.isinf(stack.hessian_work))
+            (here if asked else elsewhere).append(stack)
+        declared = sum((float(stack.curvatures()[0].sum()) for stack in elsewhere), 0.0)
         if not here or self.dim > _DENSE_DIM:
             return declared / self.size
         hessian = np.sum([stack.total_hessian(x) for stack in here], axis=0)
@@ -285,12 +313,19 @@ class Ensemble:
             return 0.0  # the run itself will tell
         return max((float(np.linalg.eigvalsh(hessian)[0]) + declared) / self.size, 0.0)
 
-    def minimiser(self, legacy: Legacy, start: Vector | None = None) -> Vector:
+    def minimiser(
+        self, legacy: Legacy, start: Vector | None = None, *, work: float | None = None
+    ) -> Vector:
         """Return argmin of sum f_j + legacy, to 1e-12 (1 + |x|).
 
+        Args:
+            legacy: a quadratic that counts, too.
+            start: where to begin to look for it; the origin by default.
+            work: about how many multiplications it may take; by default as many as it needs.
+
         Raises:
-            OptimumUnknown: there is none, it was not found to that accuracy, or it takes data that
-                are on their hosts.
+            OptimumUnknown: there is none, it was not found to that accuracy, it takes more work, or
+                it takes data that are on their hosts.
         """
         if self.away:
             raise OptimumUnknown(
@@ -298,6 +333,8 @@ class Ensemble:
                 remedy="Go by what is measured without them, such as the disagreement and the "
                 "gradients of run.trajectory.",
             )
+
+        steps = minimise.MAX_STEPS if work is None else self._steps_within(work)
 
         def everywhere(x: Vector) -> Matrix:
             return np.broadcast_to(x, (self.size, self.dim))
@@ -335,7 +372,33 @@ class Ensemble:
         with np.errstate(over="ignore", invalid="ignore"):
             if all(stack.constant_hessian for _, stack in self._groups):
                 return minimise.quadratic(gradient, descent, origin, magnitude)
-            return minimise.newton(value, gradient, descent, origin, magnitude)
+            return minimise.newton(value, gradient, descent, origin, magnitude, steps=steps)
+
+    def _steps_within(self, work: float) -> int:
+        """Return how many Newton steps take about that much work.
+
+        Raises:
+            OptimumUnknown: too few of them to find a minimiser.
+        """
+        each = sum(stack.hessian_work for _, stack in self._groups)
+        if not np.isfinite(each):
+            raise OptimumUnknown(
+                "x* was not computed: losses without formulas would have to be asked for many "
+                "gradients.",
+                remedy=COMPUTE,
+            )
+        if self.dim <= _DENSE_DIM:
+            each += self.dim**3 / 3
+        else:  # conjugate gradients: a product, as dear as two gradients, per unknown
+            each = 2 * self.dim * self.gradient_work
+        constant = all(stack.constant_hessian for _, stack in self._groups)
+        if (_REFINEMENTS if constant else _USUAL_STEPS) * each > work:
+            raise OptimumUnknown(
+                "x* was not computed: with this many unknowns and samples it would take a good "
+                "part of the time of the run.",
+                remedy=COMPUTE,
+            )
+        return int(work / each)
 
 
 def _away(groups: list[tuple[Indices, Stack]]) -> tuple[int, ...]:

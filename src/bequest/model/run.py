@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bequest.core.certificates import Certificate
     from bequest.core.steps import StepChoice
     from bequest.model.graph import Graph
+    from bequest.model.optima import Optima
     from bequest.model.problem import Problem
     from bequest.model.wills import Choice
 
@@ -197,8 +198,7 @@ class Run:
         inherited: survivor -> what it inherited; those who inherited nothing are not in it.
         lost: the original nodes that nobody remembers, ascending.
         steps: the step and why, and every time it was lowered.
-        optima: round -> the optimum aimed at from its end on, beginning with 0; it moves when
-            somebody joins or is forgotten. None if one of them is not known.
+        targets: what was aimed at; ``optimum`` and ``optima`` read it.
         problem: what was solved.
         graph: on which network.
         pilot: the certificate of the network's error, where a will needed one.
@@ -214,7 +214,7 @@ class Run:
     inherited: Mapping[int, Legacy]
     lost: tuple[int, ...]
     steps: tuple[StepChoice, ...]
-    optima: Mapping[int, Vector] | None
+    targets: Optima
     problem: Problem
     graph: Graph
     pilot: Pilot | None
@@ -228,7 +228,7 @@ class Run:
         diverged.
         """
         if self.trajectory.error is None:
-            raise self._unknown()
+            raise self.targets.unknown
         return self.trajectory.error
 
     @property
@@ -238,21 +238,19 @@ class Run:
 
     @property
     def optimum(self) -> Vector:
-        """x*: the optimum of ALL the data, leavers included, that counts at the end."""
-        if self.optima is None:
-            raise self._unknown()
+        """x*: the optimum of ALL the data, leavers included, that counts at the end.
+
+        Computed now if the run did not, whatever that takes.
+        """
         return self.optima[max(self.optima)]
 
-    def _unknown(self) -> OptimumUnknown:
-        try:
-            self.problem.optimum()  # ask again, for the reason why it is not known
-        except OptimumUnknown as error:
-            return error
-        return OptimumUnknown(
-            "The optimum of those who were there before somebody joined, or after somebody was "
-            "forgotten, is not known.",
-            remedy="Measure the survivors' disagreement and gradients instead: run.trajectory.",
-        )
+    @property
+    def optima(self) -> Mapping[int, Vector]:
+        """Round -> the optimum aimed at from its end on, beginning with 0.
+
+        It moves when a node joins or is forgotten. Computed like ``optimum``.
+        """
+        return self.targets.ask()
 
     @property
     def step(self) -> float:

@@ -5,16 +5,16 @@ is wrong with a file is an ``InvalidRunFile`` that names the file, the key, the 
 to do about it. See docs/run-file.md.
 """
 
-import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
 from bequest.data import Exam
+from bequest.engines import Engine
 from bequest.errors import InvalidRunFile
 from bequest.model.events import Crash, Departure, schedule
 from bequest.model.wills import will_of
@@ -30,7 +30,6 @@ from bequest.runfile.schema import (
 )
 from bequest.runfile.tables import TableProblem
 from bequest.solver import GradientTracking, calibrate
-from bequest.version import __version__
 
 __all__ = ["Job", "RunFile", "load", "understand"]
 
@@ -57,6 +56,7 @@ class RunTable(Table):
     checkpoint_every: Annotated[
         Count | None, BeforeValidator(lambda given: None if given == "none" else given)
     ] = 20
+    optimum: Literal["auto", "none"] = "auto"
     problem: AnyProblem
     graph: AnyGraph
     method: MethodTable = MethodTable()
@@ -124,12 +124,14 @@ class RunTable(Table):
 class Job:
     """One call of ``bequest.solve``: its keyword arguments, under which label and seed.
 
-    ``exam`` is what to grade the model on, where the problem is to classify.
+    The engine is apart: these are the arguments of ``bequest.solver.prepare``. ``exam`` is what to
+    grade the model on, where the problem is to classify.
     """
 
     label: str
     seed: int
     arguments: Mapping[str, Any]
+    engine: Engine
     exam: Exam | None = None
 
 
@@ -168,23 +170,6 @@ class RunFile:
     def _carried_by(self, engine: EngineTable) -> "RunFile":
         return RunFile(self.path, self.text, self.table.model_copy(update={"engine": engine}))
 
-    def fingerprint(self, label: str, seed: int) -> dict[str, Any]:
-        """Return what tells one of the runs from any other, as plain data.
-
-        Where a cluster is makes no difference to what is computed there, so that is not in it.
-        """
-        problem = self.table.problem
-        return {
-            "file": hashlib.sha256(self.text.encode()).hexdigest(),
-            "data": problem.digest() if isinstance(problem, TableProblem) else None,
-            "engine": self.table.engine.model_dump(
-                mode="json", exclude_none=True, exclude={"address"}
-            ),
-            "will": label,
-            "seed": seed,
-            "bequest": __version__,
-        }
-
     @property
     def silos(self) -> tuple[str, ...]:
         """The names of the nodes, where they have names."""
@@ -215,12 +200,13 @@ class RunFile:
             "graph": table.graph.build(n=problem.n, seed=seed),
             "departures": leaving,
             "method": GradientTracking(step=table.method.step),
-            "engine": table.engine.build(seed),
             "rounds": table.rounds,
             "start": [table.start] * problem.dim if isinstance(table.start, float) else table.start,
             "buddies": table.buddies,
             "checkpoint_every": table.checkpoint_every,
+            "optimum": None if table.optimum == "none" else table.optimum,
         }
+        engine = table.engine.build(seed)
         # Refuse impossible events before anything is computed for them.
         last = max(schedule(leaving, n=problem.n, rounds=table.rounds), default=0)
         entries = [(entry.title, entry.build_all()) for entry in table.wills]
@@ -237,7 +223,7 @@ class RunFile:
                 common = {key: shared[key] for key in ("problem", "graph", "method", "start")}
                 pilot = calibrate(**common, rounds=last, spread=spread)
             own = {"will": will, "pilot": pilot if needs_pilot else None}
-            yield Job(title, seed, shared | own, exam)
+            yield Job(title, seed, shared | own, engine, exam)
 
 
 def load(path: Path) -> RunFile:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
-import pickle
 import signal
 import socket
 import threading
@@ -17,6 +15,7 @@ from uuid import uuid4
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
+from bequest.engines import records
 from bequest.engines.assembly import (
     charter_of,
     check_wills,
@@ -24,6 +23,7 @@ from bequest.engines.assembly import (
     opening_step,
     seat_of,
 )
+from bequest.engines.fingerprint import differences, fingerprint
 from bequest.engines.ray import actors, machines
 from bequest.engines.ray.engine import AFTERWARDS
 from bequest.engines.ray.host import Posting
@@ -34,7 +34,6 @@ from bequest.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from bequest.engines.base import Outcome, Plan, Progress
     from bequest.engines.ray.engine import Ray
@@ -46,9 +45,11 @@ def carry_out(engine: Ray, plan: Plan, progress: Progress | None) -> Outcome:
     """Carry out a plan on a cluster, or go on with one that has been left behind."""
     check_wills(plan)
     _check_pilots(plan)
-    fingerprint = _fingerprint(plan)
-    if engine.resume and (done := _collected(engine.record, fingerprint)) is not None:
-        return done
+    own = fingerprint(plan, engine)
+    if engine.resume and engine.record is not None:
+        done = records.find(engine.record, own)
+        if done is not None:
+            return done
     with _connected(engine):
         namespace = f"bequest {engine.name or uuid4().hex[:12]}"
         office = _find(namespace) if engine.name else None
@@ -61,13 +62,9 @@ def carry_out(engine: Ray, plan: Plan, progress: Progress | None) -> Outcome:
                 remedy="Go on with it (resume), or choose another name.",
             )
         if office is None:
-            office = _start(engine, plan, namespace, fingerprint)
-        elif _get(office.fingerprint.remote(), engine.startup) != fingerprint:
-            raise ClusterFailed(
-                f"The run called {engine.name} that is going on there is another one.",
-                remedy="Resume it with the arguments that it was started with, or choose another "
-                "name.",
-            )
+            office = _start(engine, plan, namespace, own)
+        else:
+            _check_same_run(engine, _get(office.fingerprint.remote(), engine.startup), own)
         try:
             return _follow(engine, office, progress)
         finally:
@@ -180,7 +177,17 @@ def _find(namespace: str) -> Any:  # noqa: ANN401
 # --- a run ---------------------------------------------------------------------------------
 
 
-def _start(engine: Ray, plan: Plan, namespace: str, fingerprint: str) -> Any:  # noqa: ANN401
+def _check_same_run(engine: Ray, there: dict[str, str], here: dict[str, str]) -> None:
+    """Refuse to go on with a run that is another one."""
+    other = differences(there, here)
+    if other:
+        raise ClusterFailed(
+            f"The run called {engine.name} that is going on there is another one: {other} differ.",
+            remedy="Resume it with the arguments that it was started with, or choose another name.",
+        )
+
+
+def _start(engine: Ray, plan: Plan, namespace: str, own: dict[str, str]) -> Any:  # noqa: ANN401
     """Start every process; return the office."""
     placement = place(
         plan.problem.n,
@@ -197,7 +204,7 @@ def _start(engine: Ray, plan: Plan, namespace: str, fingerprint: str) -> Any:  #
         namespace=namespace,
         patience=engine.patience,
         record=None if engine.record is None else engine.record.resolve(),
-        fingerprint=fingerprint,
+        fingerprint=own,
         findable=engine.name is not None,
         startup=engine.startup,
     )
@@ -232,7 +239,7 @@ def _posting(engine: Ray, plan: Plan, placement: Placement, host: str, *, step: 
         placement.hosts,
         {node: after for node, after in leaving.items() if after is not None},
         tuple(doomed),
-        plan.optima if knows else None,
+        plan.optima.known if knows else None,
         engine.grace,
     )
 
@@ -300,29 +307,6 @@ def _end(office: Any) -> None:  # noqa: ANN401
                 ray.kill(actor)
     with contextlib.suppress(RayError):
         ray.kill(office)
-
-
-# --- coming back ---------------------------------------------------------------------------
-
-
-def _fingerprint(plan: Plan) -> str:
-    """Return what tells one plan from another."""
-    problem = plan.problem
-    words = repr(
-        (__version__, problem, plan.schedule, plan.wills, plan.rounds, plan.step, plan.buddies)
-    )
-    numbers = (problem.a, problem.b, plan.start)
-    return hashlib.sha256(
-        words.encode() + b"".join(array.tobytes() for array in numbers)
-    ).hexdigest()
-
-
-def _collected(record: Path | None, fingerprint: str) -> Outcome | None:
-    """Return the outcome of a run that ended while nobody watched, if it is on record."""
-    if record is None or not record.exists():
-        return None
-    stored = pickle.loads(record.read_bytes())  # noqa: S301 - written by the office, for its owner
-    return stored["outcome"] if stored["fingerprint"] == fingerprint else None
 
 
 def _check_pilots(plan: Plan) -> None:

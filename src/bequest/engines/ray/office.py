@@ -8,7 +8,6 @@ the record. It takes no part in the rounds: the hosts talk to each other.
 from __future__ import annotations
 
 import asyncio
-import pickle
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray.exceptions import RayError
 
-from bequest import files
+from bequest.engines import records
 from bequest.engines.assembly import charter_of, comers, departure_after, outcome_of, seat_of
 from bequest.engines.ray import actors, machines
 from bequest.engines.ray.bulletin import Bulletin
@@ -80,7 +79,7 @@ class Brief:
         namespace: of the run's actors.
         patience: how long a host may stay silent before it counts as dead, in seconds.
         record: where the outcome is written; None for nowhere.
-        fingerprint: what tells this plan from another.
+        fingerprint: what tells this run from another.
         findable: whether somebody could come back to it.
         startup: how long its processes may take to begin.
     """
@@ -91,7 +90,7 @@ class Brief:
     namespace: str
     patience: float
     record: Path | None
-    fingerprint: str
+    fingerprint: dict[str, str]
     findable: bool
     startup: float
 
@@ -189,7 +188,7 @@ class Office:
         """Never return: whoever waits for this hears when the process dies."""
         await asyncio.Event().wait()
 
-    async def fingerprint(self) -> str:
+    async def fingerprint(self) -> dict[str, str]:
         """Return what tells this run from another."""
         return self._brief.fingerprint
 
@@ -530,8 +529,7 @@ class Office:
     def _finish(self, endings: list[Ending]) -> None:
         outcome = outcome_of(self._plan, self._chronicle.film, self._chronicle.ledger, endings)
         if self._brief.record is not None:
-            stored = {"fingerprint": self._brief.fingerprint, "outcome": outcome}
-            files.write(self._brief.record, pickle.dumps(stored))
+            records.write(self._brief.record, self._brief.fingerprint, outcome)
         self._outcome = outcome
         self._bulletin.say(f"it is over: {outcome.status}")
         self._bulletin.show()

@@ -39,6 +39,17 @@ class Stack(ABC):
         """Whether every member is a quadratic."""
         return False
 
+    @property
+    def gradient_work(self) -> float:
+        """About how many multiplications the gradients of all members take."""
+        members, dim = self.shape
+        return float(members) * float(dim)
+
+    @property
+    def hessian_work(self) -> float:
+        """Likewise for ``total_hessian``; infinite where it is no formula."""
+        return float("inf")
+
     @abstractmethod
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
@@ -129,7 +140,12 @@ class Objective(ABC):
     @property
     def hessian_work(self) -> float:
         """About how many multiplications ``hessian`` takes; infinite where it is no formula."""
-        return float(self.dim) ** 2
+        return self._alone.hessian_work
+
+    def content(self) -> object:
+        """Return what tells this loss from any other of its class: its data, its parameters."""
+        cached = {name for kind in type(self).__mro__ for name in vars(kind)}
+        return {name: held for name, held in vars(self).items() if name not in cached}
 
     @abstractmethod
     def stack(self, members: Sequence[Any]) -> Stack:

@@ -93,11 +93,6 @@ class Function(Objective):
         """Functions of one dimension share a stack, though it can only call them one by one."""
         return (Function, self._dim)
 
-    @property
-    def hessian_work(self) -> float:
-        """Only products are known, given or by differences."""
-        return float("inf")
-
     def stack(self, members: Sequence[Any]) -> FunctionStack:
         """Return these functions as one stack."""
         return FunctionStack(members)

@@ -89,6 +89,16 @@ class QuadraticStack(Stack):
         """They are quadratics."""
         return True
 
+    @property
+    def gradient_work(self) -> float:
+        """A product per member."""
+        return float(self.A.size)
+
+    @property
+    def hessian_work(self) -> float:
+        """A sum over the members."""
+        return float(self.A.size)
+
     @cached_property
     def _blocks(self) -> Any:  # noqa: ANN401 - scipy's sparse arrays are untyped
         """The members' matrices on the diagonal of one sparse matrix, where that is faster."""

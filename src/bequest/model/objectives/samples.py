@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -41,23 +42,15 @@ class SampleLoss(Objective):
             if divisor is None
             else checked_scalar(divisor, "divisor", positive=True)
         )
-        self._known_curvature: Curvature | None = None
 
     @abstractmethod
     def _certify(self) -> Curvature:
         """Return the certified curvature; computed once, when first asked for."""
 
-    @property
+    @cached_property
     def curvature(self) -> Curvature:
         """The certified range, from the extreme eigenvalues of X'X/m."""
-        if self._known_curvature is None:
-            self._known_curvature = self._certify()
-        return self._known_curvature
-
-    @property
-    def hessian_work(self) -> float:
-        """One outer product per sample."""
-        return float(self.y.size) * float(self.dim) ** 2
+        return self._certify()
 
     @property
     def size_class(self) -> int:
@@ -86,6 +79,16 @@ class SampleStack(Stack):
     def shape(self) -> tuple[int, int]:
         """(members, dim)."""
         return len(self.members), self.members[0].dim
+
+    @property
+    def gradient_work(self) -> float:
+        """Every sample is predicted, and pulled back."""
+        return 2.0 * float(sum(m.y.size for m in self.members)) * self.shape[1]
+
+    @property
+    def hessian_work(self) -> float:
+        """One outer product per sample."""
+        return float(sum(m.y.size for m in self.members)) * float(self.shape[1]) ** 2
 
     def curvatures(self) -> tuple[Vector, Vector]:
         """Return the certified bounds of every member."""

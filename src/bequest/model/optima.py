@@ -1,0 +1,149 @@
+"""Where the nodes are going: x* of those whose losses count, computed when first asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from bequest.core.arrays import frozen
+from bequest.core.legacy import Legacy
+from bequest.errors import DimensionMismatch, InvalidMethod, NotFinite, OptimumUnknown
+from bequest.model.problem import COMPUTE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike
+
+    from bequest.core.arrays import Vector
+    from bequest.model.problem import Problem
+
+    # what a user can say about x*
+    Wanted: TypeAlias = Literal["auto"] | ArrayLike | None
+
+# What x* may cost without being asked for: a tenth of the run's own arithmetic, or so many
+# multiplications, about a second, whichever is more.
+_FRACTION = 0.1
+_AFFORDABLE = 1e10
+
+
+class Optima:
+    """The optima that a run aims at: x* of those whose losses count, from round to round.
+
+    They move when a node joins or is forgotten. A run only measures distances to them, so they
+    are computed when they are first asked for, and only if they are cheap.
+
+    Args:
+        problem: all losses.
+        counted: round -> whose losses make up the target from its end on; 0 for the start.
+        wanted: ``"auto"`` computes them where losses have formulas and the arithmetic takes a
+            small part of the run's; None does not compute them; a vector is x* itself.
+        rounds: how long the run is.
+
+    Raises:
+        DimensionMismatch, NotFinite: the vector is no point of this problem.
+        InvalidMethod: a single vector is given, but the target moves; or something else is.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        counted: Mapping[int, frozenset[int]],
+        wanted: Wanted = "auto",
+        *,
+        rounds: int = 0,
+    ) -> None:
+        self._problem, self._counted = problem, dict(counted)
+        self._known: dict[int, Vector] | OptimumUnknown | None = None
+        self.given: Vector | None = None
+        self.is_wanted = wanted is not None
+        self._work = _FRACTION * rounds * problem.everybody.gradient_work
+        if isinstance(wanted, str):
+            if wanted != "auto":
+                raise InvalidMethod(
+                    f"optimum is {wanted!r}.", remedy='Use "auto", None, or a vector.'
+                )
+        elif wanted is None:
+            self._known = OptimumUnknown("x* was not computed: optimum=None.", remedy=COMPUTE)
+        else:
+            self.given = _point(wanted, problem.dim)
+            if len(self._counted) > 1:
+                moved = min(t for t in self._counted if t)
+                raise InvalidMethod(
+                    f"optimum is one vector, but the target moves after round {moved}: a node "
+                    "joins, or is forgotten.",
+                    remedy='Use optimum="auto" or None.',
+                )
+            self._known = {0: self.given}
+
+    def at(self, t: int) -> Vector | None:
+        """Return x* as it is after round t and what happens at its end; None if not known."""
+        known = self.known
+        return None if known is None else known[max(since for since in known if since <= t)]
+
+    @property
+    def known(self) -> Mapping[int, Vector] | None:
+        """Round -> x* from its end on; None if one of them is not known."""
+        if self._known is None:
+            try:
+                self._known = self._computed(max(self._work, _AFFORDABLE))
+            except OptimumUnknown as error:
+                self._known = error
+        return None if isinstance(self._known, OptimumUnknown) else self._known
+
+    @property
+    def unknown(self) -> OptimumUnknown:
+        """Why they are not known."""
+        assert self.known is None  # noqa: S101 - nobody else asks
+        assert isinstance(self._known, OptimumUnknown)  # noqa: S101 - likewise
+        return OptimumUnknown(self._known.what, remedy=self._known.remedy)
+
+    def ask(self) -> Mapping[int, Vector]:
+        """Return round -> x* from its end on, whatever that takes.
+
+        Raises:
+            OptimumUnknown: there is none, it cannot be found, or data are on their hosts.
+        """
+        known = self.known
+        return self._computed(None) if known is None else known
+
+    def demand(self) -> None:
+        """Compute them now, whatever that takes, for a will that needs them.
+
+        Raises:
+            OptimumUnknown: as for ``ask``; or they are not wanted.
+        """
+        if self._known is None:
+            self._known = dict(self._computed(None))
+        if isinstance(self._known, OptimumUnknown):
+            raise self.unknown
+
+    def _computed(self, work: float | None) -> dict[int, Vector]:
+        problem, found = self._problem, {}
+        for t, nodes in self._counted.items():
+            try:
+                found[t] = (
+                    problem.optimum(work=work)
+                    if len(nodes) == problem.n
+                    else frozen(problem.among(nodes).minimiser(Legacy.zero(problem.dim), work=work))
+                )
+            except OptimumUnknown as error:
+                if len(self._counted) == 1:
+                    raise
+                what = f"Of those who count after round {t}: {error.what}"
+                raise OptimumUnknown(what, remedy=error.remedy) from error
+        return found
+
+
+def _point(given: ArrayLike, dim: int) -> Vector:
+    remedy = f'Pass a vector of length {dim}, "auto", or None.'
+    try:
+        point = frozen(given)
+    except (TypeError, ValueError) as error:
+        raise DimensionMismatch("optimum is not a vector of numbers.", remedy=remedy) from error
+    if point.shape != (dim,):
+        raise DimensionMismatch(f"optimum has shape {point.shape}.", remedy=remedy)
+    if not np.isfinite(point).all():
+        raise NotFinite("optimum holds NaN or infinite entries.", remedy="Use finite numbers.")
+    return point

@@ -1,0 +1,364 @@
+"""Fingerprints: whatever determines a result is noticed, named, and nothing else is."""
+
+import dataclasses
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+import bequest as bq
+from bequest.engines import fingerprint as room
+from bequest.engines.base import Plan
+from bequest.engines.fingerprint import differences, fingerprint
+from bequest.solver import prepare
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((40, 3)), np.arange(40) % 2
+RULES = {"limit": 1.0}
+
+
+class Own(bq.wills.Will):
+    """A will of the user's own."""
+
+    label = "own"
+
+    def __init__(self, eta=None):
+        self.eta = eta
+
+    def decide(self, estate):
+        legacy = estate.anchored_at(estate.x, self.eta)
+        return bq.Bequest("consensus", "as always", legacy, estate.x)
+
+
+class Other(Own):
+    def decide(self, estate):
+        return bq.Bequest("none", "never")
+
+
+def losses(x=X, y=Y, l2=0.1, divisor=None, delta=0.5, classes=2, c=0.0):
+    """One of each kind."""
+    centre = np.array([c, 0.0, 0.0])
+
+    def squares(v):
+        return float((v - centre) @ (v - centre)), 2 * (v - centre)
+
+    return [
+        bq.Logistic(x[:10], y[:10], l2, divisor=divisor),
+        bq.LeastSquares(x[10:20], y[10:20], l2, divisor=divisor),
+        bq.Huber(x[20:30], y[20:30], delta, l2, divisor=divisor),
+        bq.Quadratic(np.diag([1.0, 2.0, 3.0]), centre),
+        bq.Function(squares, dim=3, curvature=(2.0, 2.0)),
+    ]
+
+
+def asked(**changes):
+    """A plan, and what is to be different in it."""
+    own = changes.pop("losses", {})
+    whole = {
+        "problem": bq.Problem(losses(**own)),
+        "graph": [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)],
+        "departures": [bq.Departure(1, 20), bq.Crash(2, 30), bq.Return(1, 40)],
+        "will": bq.wills.Drift(rank=1),
+        "rounds": 60,
+        "method": bq.GradientTracking(step=0.01),
+        "pilot": bq.Pilot(radius=1.0, theta=0.1, zeta=1.0, spread=1.0, floor=1e-12),
+        "start": np.zeros(3),
+        "buddies": 1,
+        "checkpoint_every": 20,
+    }
+    return prepare(**(whole | changes))
+
+
+def told(changed, engine=None):
+    """What differs from the plan as it was, in words."""
+    engine = engine or bq.engines.Vector()
+    return differences(fingerprint(asked(), bq.engines.Vector()), fingerprint(changed, engine))
+
+
+def touched(array, place, by=1e-12):
+    new = np.array(array, dtype=float)
+    new[place] += by
+    return new
+
+
+def flipped(array, place):
+    new = np.array(array)
+    new[place] = 1 - new[place]
+    return new
+
+
+def one_ulp(x):
+    new = np.zeros(3)
+    new[1] = np.nextafter(0.0, 1.0)
+    return new
+
+
+LINEAR = ", ".join(f"the loss of node {node}" for node in range(3))
+CHANGES = {
+    "a feature": ({"losses": {"x": touched(X, (3, 1))}}, "the loss of node 0"),
+    "another's": ({"losses": {"x": touched(X, (25, 0))}}, "the loss of node 2"),
+    "a label": ({"losses": {"y": flipped(Y, 12)}}, "the loss of node 1"),
+    "l2": ({"losses": {"l2": 0.1 + 1e-15}}, LINEAR),
+    "divisor": ({"losses": {"divisor": 11.0}}, LINEAR),
+    "delta": ({"losses": {"delta": 0.6}}, "the loss of node 2"),
+    "what a closure holds": ({"losses": {"c": 1e-9}}, "the loss of node 3, the loss of node 4"),
+    "an edge more": (
+        {"graph": [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)]},
+        "the graph",
+    ),
+    "another edge": (
+        {"graph": [(0, 1), (1, 2), (2, 3), (3, 4), (4, 1)]},
+        "the graph, the neighbours of nodes that arrive",
+    ),
+    "a round": (
+        {"departures": [bq.Departure(1, 21), bq.Crash(2, 30), bq.Return(1, 40)]},
+        "the schedule",
+    ),
+    "who": (
+        {"departures": [bq.Departure(3, 20), bq.Crash(2, 30), bq.Return(3, 40)]},
+        "the schedule, the neighbours of nodes that arrive",
+    ),
+    "how": (
+        {"departures": [bq.Departure(1, 20), bq.Departure(2, 30), bq.Return(1, 40)]},
+        "the schedule",
+    ),
+    "a will's number": ({"will": bq.wills.Drift(rank=2)}, "the wills"),
+    "a will's way": ({"will": bq.wills.Drift(rank=1, hessian="secant")}, "the wills"),
+    "another will": ({"will": bq.wills.Consensus()}, "the wills"),
+    "one node's will": (
+        {"will": {None: bq.wills.Drift(rank=1), 2: bq.wills.Consensus()}},
+        "the wills",
+    ),
+    "rounds": ({"rounds": 61}, "the number of rounds (60 there, 61 here)"),
+    "a step": ({"method": bq.GradientTracking(step=0.02)}, "the step (0.01 there, 0.02 here)"),
+    "a chosen step": ({"method": bq.GradientTracking()}, "the step (0.01 there, None here)"),
+    "the pilot": (
+        {"pilot": bq.Pilot(radius=1.0, theta=0.1, zeta=1.0, spread=1.0, floor=1e-11)},
+        "the pilot",
+    ),
+    # a function is asked where the run begins
+    "the start": ({"start": one_ulp(np.zeros(3))}, "the loss of node 4, the start"),
+    "buddies": ({"buddies": 2}, "the number of buddies (1 there, 2 here)"),
+    "checkpoints": ({"checkpoint_every": 21}, "checkpoint_every (20 there, 21 here)"),
+    "no checkpoints": ({"checkpoint_every": None}, "checkpoint_every (20 there, None here)"),
+    "no optimum": ({"optimum": None}, "the optimum"),
+    "an optimum": ({"optimum": np.ones(3)}, "the optimum"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_change_is_noticed_and_named(name):
+    changes, words = CHANGES[name]
+    assert told(asked(**changes)) == words
+
+
+def test_every_field_of_a_plan_is_looked_at():
+    """A field that is added to a plan is added to the fingerprint, or said here to follow."""
+    follow = {"counted"}  # from the schedule
+    looked_at = set()
+
+    class Spy:
+        def __getattr__(self, name):
+            looked_at.add(name)
+            return getattr(asked(), name)
+
+    fingerprint(Spy(), bq.engines.Vector())
+    assert looked_at | follow >= {field.name for field in dataclasses.fields(Plan)}
+
+
+def test_the_same_content_made_anew_is_the_same():
+    assert told(asked()) == ""
+    rows = [X[:10].tolist(), np.asfortranarray(X)[10:20], X[20:30].astype(">f8")]
+    again = losses()
+    again[0] = bq.Logistic(rows[0], list(Y[:10]), 0.1)
+    again[1] = bq.LeastSquares(rows[1], Y[10:20].astype(float), 0.1)
+    again[2] = bq.Huber(rows[2], Y[20:30], 0.5, 0.1)
+    edges = [(0, 4), (4, 3), (2, 3), (2, 1), (1, 0), (0, 1)]
+    wills = {node: bq.wills.Drift(rank=1) for node in range(5)}
+    changed = asked(problem=bq.Problem(again), graph=edges, will=wills, start=None)
+    assert told(changed) == ""
+
+
+def test_what_was_computed_meanwhile_makes_no_difference():
+    plan = asked()
+    before = fingerprint(plan, bq.engines.Vector())
+    plan.problem.optimum()
+    for node in range(5):
+        loss = plan.problem.objective(node)
+        loss.gradient(np.ones(3)), loss.hessian(np.ones(3)), loss.curvature
+    bq.engines.Vector().run(plan)
+    assert fingerprint(plan, bq.engines.Vector()) == before
+
+
+def test_engines_differ_by_what_changes_results():
+    plan, Ray, Loop = asked(), bq.engines.Ray, bq.engines.Loop
+    there = fingerprint(plan, Ray(nodes_per_host=2))
+    for same in (
+        Ray("10.0.0.1:1", nodes_per_host=2),
+        Ray(nodes_per_host=2, name="a", patience=5.0, grace=1.0, startup=1.0, resume=True),
+    ):
+        assert differences(there, fingerprint(plan, same)) == ""
+    for other in (Ray(nodes_per_host=3), Ray(placement=dict.fromkeys(range(5), "a")), Loop()):
+        assert "the engine" in differences(there, fingerprint(plan, other))
+    there = fingerprint(plan, Loop(hosts=2))
+    for other in (Loop(hosts=1), Loop(hosts=2, weather=bq.engines.Weather(seed=4))):
+        assert "the engine" in differences(there, fingerprint(plan, other))
+
+    class Mine:
+        """An engine that does not say what it is."""
+
+    one, two = (fingerprint(plan, Mine()) for _ in range(2))
+    assert differences(one, two) == ""
+    assert "the engine" in differences(there, one)
+
+
+@pytest.mark.parametrize("package", ["bequest", "python", "numpy", "scipy", "networkx"])
+def test_versions_are_compared(package, monkeypatch):
+    there = fingerprint(asked(), bq.engines.Vector())
+    here = {**room.versions(), package: "99.1"}
+    monkeypatch.setattr(room, "versions", lambda: here)
+    found = told(asked())
+    assert found == ""  # of two plans of one version
+    found = differences(there, fingerprint(asked(), bq.engines.Vector()))
+    assert found.startswith(f"the version of {package} (")
+    assert found.endswith("there, 99.1 here)")
+
+
+# --- what users write themselves -----------------------------------------------------------
+
+
+def test_wills_of_the_users_own_are_known_by_what_they_do():
+    there = fingerprint(asked(will=Own()), bq.engines.Vector())
+    assert differences(there, fingerprint(asked(will=Own()), bq.engines.Vector())) == ""
+    for other in (Own(0.5), Other()):
+        changed = fingerprint(asked(will=other), bq.engines.Vector())
+        assert differences(there, changed) == "the wills"
+
+
+def squares_within(limit, x):
+    r = x * RULES["limit"] * limit
+    return float(r @ x) / 2, r
+
+
+def fingerprint_of(callable_):
+    f = bq.Function(callable_, dim=2, curvature=(0.0, 9.0))
+    plan = prepare(bq.Problem([f, bq.Quadratic(np.eye(2), np.zeros(2))]), [(0, 1)], rounds=5)
+    return fingerprint(plan, bq.engines.Vector())
+
+
+def test_a_function_is_known_by_its_code_what_it_holds_and_what_it_answers(monkeypatch):
+    there = fingerprint_of(partial(squares_within, 1.0))
+    loss = "the loss of node 0"
+    assert differences(there, fingerprint_of(partial(squares_within, 1.0))) == ""
+    assert differences(there, fingerprint_of(partial(squares_within, 1.5))) == loss
+    assert differences(there, fingerprint_of(lambda x: squares_within(1.0, x))) == loss
+    monkeypatch.setitem(RULES, "limit", 2.0)  # a global of its module
+    assert differences(there, fingerprint_of(partial(squares_within, 1.0))) == loss
+
+
+class Model:
+    """Holds data where nobody can look: a loss is then known by its answers."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, scale):
+        self._answer = memoryview(np.array([scale])).cast("B").cast("d")
+
+    def __reduce__(self):
+        raise TypeError("not to be pickled")
+
+    def __getstate__(self):
+        raise TypeError("not to be looked into")
+
+    def __call__(self, x):
+        return self._answer[0] * float(x @ x) / 2, self._answer[0] * x
+
+
+def test_a_function_that_hides_its_data_is_known_by_its_answers():
+    there = fingerprint_of(Model(1.0))
+    assert differences(there, fingerprint_of(Model(1.0))) == ""
+    assert differences(there, fingerprint_of(Model(1.0 + 1e-12))) == "the loss of node 0"
+
+
+def test_a_stochastic_function_is_not_known_by_its_answers():
+    def noisy(seed):
+        draws = iter(np.random.default_rng(seed).standard_normal(1000))
+        return lambda x: (float(x @ x) / 2, x + 1e-9 * next(draws))
+
+    class Noisy(Model):
+        def __init__(self, seed):
+            self._answer = noisy(seed)
+
+        def __call__(self, x):
+            return self._answer(x)
+
+    f = [bq.Function(Noisy(seed), dim=2, curvature=(1.0, 1.0), check=False) for seed in (1, 2)]
+    one, two = (
+        fingerprint(prepare(bq.Problem([g]), bq.Graph([], n=1), rounds=2), bq.engines.Vector())
+        for g in f
+    )
+    assert differences(one, two) == ""
+
+
+def test_data_on_their_hosts_are_not_loaded():
+    def load(path):
+        raise AssertionError("nobody may look at it here")
+
+    def plan(path, b=2.0):
+        away = bq.Loaded(partial(load, path), dim=2, curvature=(1.0, b))
+        return prepare(bq.Problem([away]), bq.Graph([], n=1), rounds=2)
+
+    there = fingerprint(plan("a.csv"), bq.engines.Vector())
+    assert differences(there, fingerprint(plan("a.csv"), bq.engines.Vector())) == ""
+    for other in (plan("b.csv"), plan("a.csv", b=3.0)):
+        assert differences(there, fingerprint(other, bq.engines.Vector())) == "the loss of node 0"
+
+
+def test_another_process_finds_the_same():
+    program = (
+        "import test_fingerprint as t, bequest as bq, json\n"
+        "from bequest.engines.fingerprint import fingerprint\n"
+        "own = [fingerprint(t.asked(will=w), bq.engines.Vector()) for w in (t.Own(), None)[:1]]\n"
+        "own.append(t.fingerprint_of(t.partial(t.squares_within, 1.0)))\n"
+        "print(json.dumps(own))"
+    )
+    found = set()
+    for seed in ("1", "2"):
+        environment = {"PYTHONPATH": str(room.__file__).rsplit("/bequest/", 1)[0], "PATH": ""}
+        environment["PYTHONHASHSEED"] = seed
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=__file__.rsplit("/", 1)[0],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found.add(done.stdout)
+    assert len(found) == 1
+
+
+def test_many_nodes_share_parts():
+    problem = bq.problems.quadratics(n=2500, dim=2, mu=1.0, L=2.0, seed=0)
+    plan = prepare(problem, bq.graphs.ring(2500), rounds=1)
+    own = fingerprint(plan, bq.engines.Vector())
+    assert len(own) < 1020
+    moved = [problem.objective(node) for node in range(2500)]
+    moved[1000] = bq.Quadratic(moved[1000].A, moved[1000].c + 1e-9)
+    other = prepare(bq.Problem(moved), bq.graphs.ring(2500), rounds=1)
+    assert differences(own, fingerprint(other, bq.engines.Vector())) == (
+        "the losses of nodes 999 to 1001"
+    )
+
+
+def test_a_long_list_is_cut_short():
+    there = fingerprint(asked(), bq.engines.Vector())
+    moved = [bq.Quadratic(np.eye(3), np.ones(3)) for _ in range(5)]
+    found = differences(there, fingerprint(asked(problem=bq.Problem(moved)), bq.engines.Vector()))
+    assert found == "the loss of node 0, the loss of node 1, the loss of node 2 (and 2 more)"
+    fewer = asked(problem=bq.Problem(moved[:4]), graph=bq.graphs.ring(4))
+    found = differences(there, fingerprint(fewer, bq.engines.Vector()))
+    assert "the number of nodes (5 there, 4 here)" in found
+    assert "the loss of" not in found
