@@ -12,6 +12,7 @@ from bequest.core.arrays import is_whole
 from bequest.core.bounds import Pilot
 from bequest.core.legacy import Legacy
 from bequest.engines.base import Plan
+from bequest.engines.fingerprint import described
 from bequest.engines.vector import Vector as VectorEngine
 from bequest.errors import (
     DimensionMismatch,
@@ -99,8 +100,9 @@ def solve(
         checkpoint_every: so many rounds lie between two checkpoints; None for no checkpoints.
         optimum: x*, which ``run.error`` is the distance to. ``"auto"`` computes it beside the run
             where that is cheap: losses have formulas, and the arithmetic takes a tenth of the
-            run's or about a second. None does not compute it; a vector is x* itself. Without it
-            the status is judged by gradients and disagreement, as it always is.
+            run's or about a second. ``"always"`` computes it whatever that takes, None does not,
+            and a vector is x* itself. Without it the status is judged by gradients and
+            disagreement, as it always is.
         progress: called with the number of rounds completed, now and then.
 
     Returns:
@@ -235,7 +237,7 @@ def conclude(plan: Plan, outcome: Outcome, engine: Engine) -> Run:
         problem=plan.problem,
         graph=plan.graph,
         pilot=plan.pilot,
-        provenance={**versions(), "engine": repr(engine), "method": repr(method)},
+        provenance={**versions(), "engine": described(engine), "method": repr(method)},
     )
 
 

@@ -156,7 +156,7 @@ def test_another_version_or_other_data_are_another_run(
     rows.write_text("x,y,at\n1,2,a\n2,3,a\n3,5,b\n4,7,b\n")
     solved.clear()
     result = bequest("run", path, "--record", folder, "--resume")
-    refused(result, "is the record of another run: the loss of node 1 differ")
+    refused(result, "is the record of another run; what differs: the loss of node 1.")
     assert solved == []
     rows.write_text("x,y,at\n1,2,a\n2,3,a\n3,5,b\n4,6,b\n")
     here = {**fingerprint.versions(), "numpy": "99"}

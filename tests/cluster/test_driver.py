@@ -87,8 +87,8 @@ def test_a_run_that_ended_while_nobody_watched_is_collected(machines, tmp_path):
     moved = bq.Quadratic(asked["problem"].objective(5).A, np.ones(5))
     losses = [moved if node == 5 else asked["problem"].objective(node) for node in range(12)]
     for other, what in (
-        ({"problem": bq.Problem(losses)}, "another run: the loss of node 5 differ"),
-        ({"graph": bq.graphs.complete(12)}, "another run: the graph differ"),
+        ({"problem": bq.Problem(losses)}, "another run; what differs: the loss of node 5"),
+        ({"graph": bq.graphs.complete(12)}, "another run; what differs: the graph"),
         ({"checkpoint_every": 7}, r"checkpoint_every \(20 there, 7 here\)"),
     ):
         with pytest.raises(bq.errors.InvalidResult, match=what):
@@ -137,7 +137,7 @@ def test_the_same_name_twice(machines, tmp_path):
     record = tmp_path / "run.record"
     running = start(machines, "twice", record, 3000)
     try:
-        other = r"is another one: the number of rounds \(3000 there, 2000 here\)"
+        other = r"is another one; what differs: .*the number of rounds \(3000 there, 2000 here\)"
         for resume, rounds, says in ((False, 3000, "is going on"), (True, 2000, other)):
             engine = Ray(
                 machines.address, nodes_per_host=4, name="twice", record=record, resume=resume

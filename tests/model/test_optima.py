@@ -63,7 +63,7 @@ def test_a_function_in_float32_costs_what_it_says():
     assert run.trajectory.disagreement[-1] < 1e-6
     with pytest.raises(OptimumUnknown, match="losses without formulas") as why:
         _ = run.error
-    assert "optimum=problem.optimum()" in str(why.value)
+    assert 'optimum="always"' in str(why.value)
 
 
 def test_the_first_round_does_not_wait_for_the_optimum(minimised):
@@ -113,6 +113,17 @@ def test_a_given_optimum_is_the_one_that_counts(engine, minimised):
     assert run.error[0] == pytest.approx(np.linalg.norm(there))
     distances = np.linalg.norm(run.x - there, axis=1)
     assert run.error[-1] == pytest.approx(distances.max(), rel=1e-12)
+
+
+def test_the_optimum_is_computed_in_any_case_if_it_is_wanted(minimised):
+    problem, _ = counted(4, 3)
+    joining = [bq.Join(3, 7)]  # the target moves
+    run = bq.solve(problem, bq.graphs.complete(4), departures=joining, rounds=200, optimum="always")
+    assert len(minimised) == 2
+    centres = [problem.objective(node).evaluate(np.zeros(3))[1] for node in range(4)]
+    assert run.optima[0] == pytest.approx(-np.mean(centres[:3], axis=0))
+    assert run.optima[7] == pytest.approx(-np.mean(centres, axis=0))
+    assert run.error[-1] < 1e-8
 
 
 def test_a_given_optimum_serves_wills_and_pilots(minimised):

@@ -76,6 +76,7 @@ def solved(scene, wills, engine=None, **options):
         start=scene.start,
         pilot=pilot,
         engine=engine,
+        optimum="always",
         **options,
     )
 

@@ -39,6 +39,7 @@ def both(scene, wills, **options):
         rounds=scene.rounds,
         start=scene.start,
         pilot=pilot,
+        optimum="always",
         **options,
     )
     truth = reference.run_events(

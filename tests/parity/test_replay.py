@@ -29,6 +29,7 @@ def arguments(seed, will):
     one, two, three, four, late = (int(node) for node in rng.permutation(8)[:5])
     t = np.cumsum(rng.integers(3, 9, size=6)).tolist()
     return {
+        "optimum": "always",
         "problem": bq.Problem(losses),
         "graph": [*bq.graphs.ring(8).edges.tolist(), (0, 4), (1, 6), (2, 5), (3, 7)],
         "departures": [

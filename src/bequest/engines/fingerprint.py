@@ -46,8 +46,8 @@ def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
         "the pilot": digest(plan.pilot),
         "the number of buddies": str(plan.buddies),
         "checkpoint_every": str(plan.checkpoint_every),
-        "the optimum": digest(plan.optima.is_wanted, plan.optima.given),
-        "the engine": _described(engine),
+        "the optimum": digest(plan.optima.how, plan.optima.given),
+        "the engine": described(engine),
     }
     whole |= {f"the version of {name}": version for name, version in versions().items()}
     size = -(-problem.n // _MOST_GROUPS)
@@ -91,7 +91,7 @@ def _is_digest(value: str) -> bool:
     return len(value) == len(digest()) and set(value) <= set("0123456789abcdef")
 
 
-def _described(engine: Engine) -> str:
+def described(engine: Engine) -> str:
     """Return an engine with those of its options that make a difference to the result.
 
     Where a cluster is, and how long it is waited for, make none.

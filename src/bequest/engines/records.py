@@ -176,7 +176,7 @@ def find(path: Path, fingerprint: Mapping[str, str]) -> Outcome | None:
     other = differences(there, fingerprint)
     if other:
         raise InvalidResult(
-            f"{path} is the record of another run: {other} differ.",
+            f"{path} is the record of another run; what differs: {other}.",
             remedy="Change it back to go on from there; or choose another place for the record, "
             "or move this one away, to run it anew.",
         )

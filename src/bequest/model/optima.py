@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bequest.model.problem import Problem
 
     # what a user can say about x*
-    Wanted: TypeAlias = Literal["auto"] | ArrayLike | None
+    Wanted: TypeAlias = Literal["auto", "always"] | ArrayLike | None
 
 # What x* may cost without being asked for: a tenth of the run's own arithmetic, or so many
 # multiplications, about a second, whichever is more.
@@ -38,7 +38,8 @@ class Optima:
         problem: all losses.
         counted: round -> whose losses make up the target from its end on; 0 for the start.
         wanted: ``"auto"`` computes them where losses have formulas and the arithmetic takes a
-            small part of the run's; None does not compute them; a vector is x* itself.
+            small part of the run's; ``"always"`` whatever it takes; None does not compute them; a
+            vector is x* itself.
         rounds: how long the run is.
 
     Raises:
@@ -57,13 +58,16 @@ class Optima:
         self._problem, self._counted = problem, dict(counted)
         self._known: dict[int, Vector] | OptimumUnknown | None = None
         self.given: Vector | None = None
-        self.is_wanted = wanted is not None
-        self._work = _FRACTION * rounds * problem.everybody.gradient_work
+        self.how = wanted if isinstance(wanted, str) or wanted is None else "given"
+        self._work: float | None = None
         if isinstance(wanted, str):
-            if wanted != "auto":
+            if wanted not in ("auto", "always"):
                 raise InvalidMethod(
-                    f"optimum is {wanted!r}.", remedy='Use "auto", None, or a vector.'
+                    f"optimum is {wanted!r}.", remedy='Use "auto", "always", None, or a vector.'
                 )
+            if wanted == "auto":
+                share = _FRACTION * rounds * problem.everybody.gradient_work
+                self._work = max(share, _AFFORDABLE)
         elif wanted is None:
             self._known = OptimumUnknown("x* was not computed: optimum=None.", remedy=COMPUTE)
         else:
@@ -73,7 +77,7 @@ class Optima:
                 raise InvalidMethod(
                     f"optimum is one vector, but the target moves after round {moved}: a node "
                     "joins, or is forgotten.",
-                    remedy='Use optimum="auto" or None.',
+                    remedy='Use optimum="auto", "always", or None.',
                 )
             self._known = {0: self.given}
 
@@ -87,7 +91,7 @@ class Optima:
         """Round -> x* from its end on; None if one of them is not known."""
         if self._known is None:
             try:
-                self._known = self._computed(max(self._work, _AFFORDABLE))
+                self._known = self._computed(self._work)
             except OptimumUnknown as error:
                 self._known = error
         return None if isinstance(self._known, OptimumUnknown) else self._known
@@ -137,7 +141,7 @@ class Optima:
 
 
 def _point(given: ArrayLike, dim: int) -> Vector:
-    remedy = f'Pass a vector of length {dim}, "auto", or None.'
+    remedy = f'Pass a vector of length {dim}, "auto", "always", or None.'
     try:
         point = frozen(given)
     except (TypeError, ValueError) as error:

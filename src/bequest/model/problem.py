@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 _DENSE_DIM = 1500
 # How many Newton steps a minimiser usually takes: of a quadratic, which is refined, and otherwise.
 _REFINEMENTS, _USUAL_STEPS = 3, 10
-COMPUTE = (
-    "Pass optimum=problem.optimum() to have it computed first, whatever that takes, or go by "
-    "run.trajectory."
-)
+COMPUTE = 'Pass optimum="always" to have it computed, whatever that takes, or go by run.trajectory.'
 
 
 class Problem:

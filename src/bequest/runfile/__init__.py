@@ -56,7 +56,7 @@ class RunTable(Table):
     checkpoint_every: Annotated[
         Count | None, BeforeValidator(lambda given: None if given == "none" else given)
     ] = 20
-    optimum: Literal["auto", "none"] = "auto"
+    optimum: Literal["auto", "always", "none"] = "auto"
     problem: AnyProblem
     graph: AnyGraph
     method: MethodTable = MethodTable()

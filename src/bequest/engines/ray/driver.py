@@ -182,7 +182,7 @@ def _check_same_run(engine: Ray, there: dict[str, str], here: dict[str, str]) ->
     other = differences(there, here)
     if other:
         raise ClusterFailed(
-            f"The run called {engine.name} that is going on there is another one: {other} differ.",
+            f"The run called {engine.name} there is another one; what differs: {other}.",
             remedy="Resume it with the arguments that it was started with, or choose another name.",
         )
 
