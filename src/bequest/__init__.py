@@ -12,18 +12,18 @@ from bequest.version import __version__ as __version__
 if _TYPE_CHECKING:
     from bequest import data as data
     from bequest import datasets as datasets
+    from bequest import departures as departures
     from bequest import engines as engines
     from bequest import errors as errors
+    from bequest import graphs as graphs
+    from bequest import partition as partition
+    from bequest import problems as problems
+    from bequest import wills as wills
     from bequest.core.bounds import Pilot as Pilot
     from bequest.core.certificates import Certificate as Certificate
     from bequest.core.curvature import Curvature as Curvature
     from bequest.core.farewell import Farewell as Farewell
     from bequest.core.legacy import Legacy as Legacy
-    from bequest.model import events as departures  # noqa: F401
-    from bequest.model import graphs as graphs
-    from bequest.model import partition as partition
-    from bequest.model import problems as problems
-    from bequest.model import wills as wills
     from bequest.model.events import Crash as Crash
     from bequest.model.events import Departure as Departure
     from bequest.model.events import Forget as Forget
@@ -47,7 +47,7 @@ if _TYPE_CHECKING:
     from bequest.solver import calibrate as calibrate
     from bequest.solver import solve as solve
 
-# name -> the module it lives in; a module itself where the two are the same thing
+# name -> the module it lives in
 _HOMES = {
     "Certificate": "bequest.core.certificates",
     "ChangeRecord": "bequest.model.run",
@@ -77,24 +77,25 @@ _HOMES = {
     "calibrate": "bequest.solver",
     "solve": "bequest.solver",
 }
-_ROOMS = {
-    "data": "bequest.data",
-    "datasets": "bequest.datasets",
-    "departures": "bequest.model.events",
-    "engines": "bequest.engines",
-    "errors": "bequest.errors",
-    "graphs": "bequest.model.graphs",
-    "partition": "bequest.model.partition",
-    "problems": "bequest.model.problems",
-    "wills": "bequest.model.wills",
-}
+# modules of their own
+_ROOMS = (
+    "data",
+    "datasets",
+    "departures",
+    "engines",
+    "errors",
+    "graphs",
+    "partition",
+    "problems",
+    "wills",
+)
 
 __all__ = sorted([*_HOMES, *_ROOMS, "__version__"])
 
 
 def __getattr__(name: str) -> object:
     if name in _ROOMS:
-        found: object = _import_module(_ROOMS[name])
+        found: object = _import_module(f"bequest.{name}")
     elif name in _HOMES:
         found = getattr(_import_module(_HOMES[name]), name)
     else:

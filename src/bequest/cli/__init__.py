@@ -47,7 +47,7 @@ class DemoEngine(StrEnum):
 
 def _version(asked: bool) -> None:  # noqa: FBT001 - typer's callbacks are called like this
     if asked:
-        from bequest import __version__
+        from bequest.version import __version__
 
         typer.echo(f"bequest {__version__}")
         raise typer.Exit

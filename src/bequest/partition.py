@@ -1,0 +1,21 @@
+"""Who holds which samples: ``bequest.partition``. It lives in ``bequest.model.partition``."""
+
+from bequest.model.partition import (
+    by_column,
+    by_label,
+    dirichlet,
+    first_component,
+    holdout,
+    iid,
+    sorted_chunks,
+)
+
+__all__ = [
+    "by_column",
+    "by_label",
+    "dirichlet",
+    "first_component",
+    "holdout",
+    "iid",
+    "sorted_chunks",
+]
