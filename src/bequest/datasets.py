@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bequest import extras
 from bequest.core.arrays import frozen
-from bequest.errors import NotInstalled
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Indices, Matrix
@@ -37,13 +37,9 @@ def digits() -> tuple[Matrix, Indices]:
 
 
 def _load(name: str) -> tuple[Matrix, Indices]:
-    try:
-        from sklearn import datasets
-    except ImportError as error:
-        raise NotInstalled(
-            "scikit-learn, which holds this dataset, is not installed.",
-            remedy='Install it with: pip install "bequest[data]"',
-        ) from error
+    extras.need("data", what="This dataset")
+    from sklearn import datasets
+
     found: tuple[Any, Any] = getattr(datasets, name)(return_X_y=True)
     y = np.array(found[1], dtype=np.intp)
     y.setflags(write=False)

@@ -1,6 +1,5 @@
-"""bequest demo: the tables, the figure, and what happens where a package is missing."""
+"""bequest demo: the tables and the figure."""
 
-import sys
 
 import pytest
 from threadpoolctl import threadpool_limits
@@ -61,25 +60,6 @@ def test_a_model_that_is_not_settled_is_said_to_be_so(bequest, tmp_path, short, 
     monkeypatch.setattr(digits, "ROUNDS", 110)
     result = bequest("demo", "--output", tmp_path)
     assert "not settled: classic, late: " in result.stdout
-
-
-def test_without_matplotlib_there_are_still_tables(bequest, tmp_path, monkeypatch, short):
-    monkeypatch.setattr("bequest.cli.demonstration.find_spec", lambda _: None)
-    folder = tmp_path / "out"
-    result = bequest("demo", "--output", folder)
-    assert result.exit_code == 0
-    assert "paper (Legacy-GT)" in result.stdout
-    assert 'pip install "bequest[plot]"' in result.stderr
-    assert not folder.exists()
-
-
-def test_without_scikit_learn_it_says_what_to_install(bequest, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    result = bequest("demo", "--output", tmp_path / "out")
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert 'pip install "bequest[data]"' in result.stderr
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_that_cannot_be_written_fails_first(bequest, tmp_path, monkeypatch):

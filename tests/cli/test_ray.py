@@ -83,12 +83,6 @@ def test_a_log_needs_the_loop_engine(bequest, write, tmp_path):
     refused(result, "ray engine", "--engine loop")
 
 
-def test_without_ray_it_says_how_to_get_it(bequest, write, monkeypatch):
-    monkeypatch.setattr("bequest.engines.ray.engine.find_spec", lambda _: None)
-    result = bequest("run", write(), "--engine", "ray")
-    refused(result, 'pip install "bequest[ray]"')
-
-
 def test_on_a_cluster_everybody_may_have_to_leave_so_everybody_gets_a_pilot(write):
     will = "[[wills]]\nkind = 'adaptive'\nrule = 'certified'\n"
     path = write(rest=will)

@@ -55,12 +55,6 @@ def test_runs_that_share_the_cluster_that_they_start():
     assert first.x.tobytes() == second.x.tobytes()
 
 
-def test_no_ray_installed(monkeypatch):
-    monkeypatch.setattr("bequest.engines.ray.engine.find_spec", lambda name: None)
-    with pytest.raises(bq.errors.NotInstalled, match=r"bequest\[ray\]"):
-        bq.solve(PROBLEM, GRAPH, rounds=5, engine=Ray())
-
-
 def test_nothing_answers_at_that_address(monkeypatch):
     monkeypatch.setenv("RAY_gcs_rpc_server_connect_timeout_s", "2")
     with pytest.raises(bq.errors.NoCluster, match=r"127\.0\.0\.1:1"):

@@ -164,7 +164,8 @@ def demo(
 ) -> None:
     """Show the silo that took digit 7 with it: what is left of it, under every will.
 
-    Ten silos hold one handwritten digit each; three of them leave.
+    Ten silos hold one handwritten digit each; three of them leave. Needs scikit-learn, and
+    matplotlib or Ray: pip install "bequest[data,plot]", or "bequest[data,ray]".
     """
     # These arrays are too small to share among threads, which get in each other's way instead.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -191,7 +192,8 @@ def reproduce(
 ) -> None:
     """Compute the paper's figures and tables again, and write a report about them.
 
-    Results that are already there are kept; an interrupted reproduction goes on from there.
+    Results that are already there are kept; an interrupted reproduction goes on from there. Needs
+    matplotlib, and scikit-learn for some: pip install "bequest[data,plot]".
     """
     from bequest.cli.reproduction import reproduce as carry_out
 

@@ -6,19 +6,17 @@ import inspect
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from bequest import engines
+from bequest import engines, extras
 from bequest.cli.running import as_text
 from bequest.cli.terminal import Terminal, pairs
 from bequest.model import objectives
 from bequest.runfile.schema import GRAPHS, PROBLEMS, WILLS
 
 _PACKAGES = ("bequest", "numpy", "scipy", "networkx")
-_EXTRAS = {"plot": "matplotlib", "data": "sklearn", "parquet": "pyarrow", "ray": "ray"}
 
 
 def tell(*, as_json: bool) -> None:
@@ -39,7 +37,7 @@ def gather() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count(),
-        "extras": {extra: find_spec(module) is not None for extra, module in _EXTRAS.items()},
+        "extras": {extra: extras.is_there(extra) for extra in extras.MODULES},
         "problems": list(PROBLEMS),
         "objectives": _concrete(objectives, "gradient"),
         "graphs": list(GRAPHS),

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import typer
-
-from bequest import datasets, files
+from bequest import extras, files
 from bequest.cli.live import watching
 from bequest.cli.terminal import Meter, Terminal, table
 from bequest.engines import Ray
@@ -24,11 +21,9 @@ _NOBODY = "nobody left"
 
 
 def demonstrate(*, seed: int, folder: Path) -> None:
-    """Run the study, print it, and draw it if matplotlib is there."""
-    datasets.digits()  # say at once if it is missing
-    drawable = find_spec("matplotlib") is not None
-    if drawable:
-        files.make_folder(folder)
+    """Run the study, print it, and draw it."""
+    extras.need("data", "plot", what="The demonstration")
+    files.make_folder(folder)
     with Meter(digits.work()) as meter:
         outcome = digits.study(seed, watch=meter.part)
     out = Terminal()
@@ -45,16 +40,13 @@ def demonstrate(*, seed: int, folder: Path) -> None:
     )
     for line in _unsettled(outcome):
         out.print(line)
-    if not drawable:
-        typer.echo('no figure: matplotlib is missing; pip install "bequest[plot]"', err=True)
-        return
     written = _draw(outcome, folder)
     out.print(f"\nwritten to {' and '.join(map(str, written))}")
 
 
 def demonstrate_for_real(*, seed: int, address: str | None) -> None:
     """Run the study on a cluster, with one silo killed and one preempted, and print it."""
-    datasets.digits()  # say at once if it is missing
+    extras.need("data", "ray", what="The demonstration on a cluster")
     outcome = casualties.study(
         seed,
         engine=Ray(address),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from bequest import experiments, files
+from bequest import experiments, extras, files
 from bequest.cli.terminal import Meter, Terminal
 from bequest.errors import InvalidInput
 from bequest.experiments.study import carry_out
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 def reproduce(names: Sequence[str], *, folder: Path, again: bool) -> None:
     """Compute what is missing, then draw and write the report from the files."""
     studies = [experiments.find(name) for name in _checked(names)]
+    needed = {extra for study in studies for extra in study.needs}
+    extras.need("plot", *needed, what="The report on these studies")
     files.make_folder(folder)
     out = Terminal()
     with Meter(sum(len(study.cases) for study in studies)) as meter:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bequest import files
+from bequest import extras, files
 from bequest.cli.live import watching
 from bequest.cli.records import Records
 from bequest.cli.terminal import Meter, Terminal, table
@@ -102,6 +102,8 @@ def _planned(path: Path, engine: str | None, address: str | None) -> RunFile:
     plan = load(path)
     if engine is not None:
         plan = plan.on(engine)
+    if plan.engine == "ray":
+        extras.need("ray", what="The Ray engine")
     if address is None:
         return plan
     if plan.engine != "ray":

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from bequest import extras
 from bequest.core.arrays import frozen
-from bequest.errors import InvalidData, NotInstalled
+from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -260,15 +261,11 @@ def _read_npz(path: Path) -> Table:
 
 
 def _read_parquet(path: Path) -> Table:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-        import pyarrow.types as pat
-    except ImportError as error:
-        raise NotInstalled(
-            f"{path} is a Parquet file, and pyarrow is not installed.",
-            remedy='Install it with: pip install "bequest[parquet]"',
-        ) from error
+    extras.need("parquet", what=f"Reading {path}")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import pyarrow.types as pat
+
     try:
         table = pq.read_table(path)
     except pa.ArrowInvalid as error:

@@ -131,4 +131,5 @@ STUDY = Study(
         *(Case(name, {"setup": name}) for name in GIVEN),
     ),
     measure,
+    needs=("data",),
 )

@@ -44,4 +44,6 @@ def measure(*, dataset: str) -> Findings:
     )
 
 
-STUDY = Study("real", tuple(Case(name, {"dataset": name}) for name in SCHEDULES), measure)
+STUDY = Study(
+    "real", tuple(Case(name, {"dataset": name}) for name in SCHEDULES), measure, needs=("data",)
+)

@@ -133,4 +133,5 @@ STUDY = Study(
         for seed in range(SEEDS)
     ),
     measure,
+    needs=("data",),
 )

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from bequest.extras import Extra
+
     Progress = Callable[[int, int, str], None]
 
 
@@ -40,12 +42,14 @@ class Study:
     """A declaration: cases, and how one of them is measured.
 
     ``measure`` is a plain function of the case's parameters, all randomness seeded by them, so
-    that any process on any machine finds the same numbers.
+    that any process on any machine finds the same numbers. ``needs`` names the extras that it
+    takes to measure.
     """
 
     name: str
     cases: tuple[Case, ...]
     measure: Callable[..., Findings]
+    needs: tuple[Extra, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from bequest import files
+from bequest import extras, files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +22,7 @@ INK, FAINT = "#222222", "#8c8c8c"
 
 def canvas(width: float, height: float) -> Any:  # noqa: ANN401 - a matplotlib Figure
     """Return an empty figure of this many inches."""
+    extras.need("plot", what="A figure")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -11,7 +11,7 @@ import io
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from bequest import files, store
+from bequest import extras, files, store
 from bequest.report import palette, plots
 from bequest.report.items import ITEMS
 from bequest.report.markup import code, escape, table
@@ -58,8 +58,9 @@ def build(folder: Path) -> list[Path]:
     Raises:
         InvalidResult: a result file cannot be used.
         CannotWrite: the report cannot be written there.
-        ModuleNotFoundError: matplotlib is not installed.
+        NotInstalled: matplotlib is not there to draw it.
     """
+    extras.need("plot", what="The report")
     results = {item.study: store.read_all(folder, item.study) for item in ITEMS}
     accounts = {item.study: item.tell(results[item.study]) for item in ITEMS if results[item.study]}
     target = folder / FOLDER

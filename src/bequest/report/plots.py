@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bequest import extras
 from bequest.report import palette, scales
 from bequest.report.charts import Bars, Panel, Sizes, Strips
 from bequest.report.measures import number
@@ -68,6 +69,7 @@ def files(chart: Chart) -> dict[str, bytes]:
 @contextmanager
 def _settings(*, text: bool) -> Iterator[None]:
     """Use matplotlib's own defaults, whatever the user has set, and no dates or random names."""
+    extras.need("plot", what="A chart")
     import matplotlib as mpl
 
     with mpl.rc_context():

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from bequest import extras
 from bequest.core.arrays import is_whole
-from bequest.errors import InvalidMethod, NotInstalled
+from bequest.errors import InvalidMethod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +77,8 @@ class Ray:
     watch: Callable[[View], None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        # Here, and not when it is to run: by then a pilot would have been run for nothing.
+        extras.need("ray", what="The Ray engine")
         if self.nodes_per_host is not None and not is_whole(self.nodes_per_host, least=1):
             raise _invalid("nodes_per_host", self.nodes_per_host, "a whole number >= 1")
         if self.placement is not None and not isinstance(self.placement, Mapping):
@@ -98,11 +100,6 @@ class Ray:
 
     def run(self, plan: Plan, progress: Progress | None = None) -> Outcome:
         """Carry out the plan; ``progress`` hears of rounds as they are completed."""
-        if find_spec("ray") is None:
-            raise NotInstalled(
-                "The Ray engine needs Ray, which is not installed.",
-                remedy='Install it with: pip install "bequest[ray]"',
-            )
         from bequest.engines.ray.driver import carry_out
 
         return carry_out(self, plan, progress)

@@ -1,0 +1,49 @@
+"""What is needed for some purposes only, and may not be installed: the extras of the package.
+
+Whatever needs one of them asks here first, before anything is computed.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Literal, TypeAlias
+
+from bequest.errors import NotInstalled
+
+Extra: TypeAlias = Literal["plot", "data", "parquet", "ray"]
+
+# extra -> the module that it brings, and what people call it
+MODULES: dict[Extra, str] = {
+    "plot": "matplotlib",
+    "data": "sklearn",
+    "parquet": "pyarrow",
+    "ray": "ray",
+}
+_NAMES: dict[Extra, str] = MODULES | {"data": "scikit-learn", "ray": "Ray"}
+
+
+def is_there(extra: Extra) -> bool:
+    """Whether it is installed; nothing is imported to find out."""
+    found = find_spec(MODULES[extra])
+    # A folder of that name in the working directory is found as well, but has no origin.
+    return found is not None and found.origin is not None
+
+
+def need(*extras: Extra, what: str) -> None:
+    """Go on only if all of these are installed.
+
+    Args:
+        extras: which.
+        what: what needs them, to begin a sentence with.
+
+    Raises:
+        NotInstalled: some are not.
+    """
+    missing = [extra for extra in MODULES if extra in extras and not is_there(extra)]
+    if missing:
+        names, plural = " and ".join(_NAMES[extra] for extra in missing), len(missing) > 1
+        raise NotInstalled(
+            f"{what} needs {names}, which {'are' if plural else 'is'} not installed.",
+            remedy=f"Install {'them' if plural else 'it'} with: "
+            f'pip install "bequest[{",".join(missing)}]"',
+        )
