@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ from bequest.errors import CannotWrite, InvalidResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# How an operating system says that there is no room for more, or no working disk.
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def write(path: Path, content: bytes) -> None:
@@ -131,7 +135,9 @@ def _explained(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
+        remedy = "Choose another place, or create its folder and check its permissions."
+        if error.errno in NO_ROOM:
+            remedy = "Make room there, or choose another place."
         raise CannotWrite(
-            f"{path} cannot be written: {(error.strerror or str(error)).lower()}.",
-            remedy="Choose another place, or create its folder and check its permissions.",
+            f"{path} cannot be written: {(error.strerror or str(error)).lower()}.", remedy=remedy
         ) from error

@@ -51,9 +51,10 @@ def bequest():
 @pytest.fixture
 def command():
     """The command as a process of its own; python -m bequest is the same command."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "FORCE_COLOR")}
 
     def start(*arguments, **options):
+        hidden = ("COLUMNS", "FORCE_COLOR")
+        environment = {k: v for k, v in os.environ.items() if k not in hidden}
         return subprocess.Popen(
             [sys.executable, "-m", "bequest", *map(str, arguments)],
             env=environment,

@@ -1,6 +1,5 @@
 """bequest demo: the tables and the figure."""
 
-
 import pytest
 from threadpoolctl import threadpool_limits
 

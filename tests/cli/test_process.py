@@ -1,11 +1,19 @@
 """What only a process of its own can show: start-up, pipes, terminals and signals."""
 
+import errno
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import pytest
+
+from bequest.experiments import digits
+
+FULL = "/dev/full"
 LONG = """
 rounds = 20000000
 [problem]
@@ -89,3 +97,113 @@ def test_labels_survive_an_old_terminal(write, root):
 def test_ctrl_c_ends_a_long_run_in_one_line_and_leaves_no_file(interrupted, write, tmp_path):
     interrupted(b"run 1 of 1", "run", write(LONG), "--output", tmp_path / "result.json")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.toml"]
+
+
+def ends_in_words(process, *words):
+    """Check that it said what is wrong, with exit code 2 and without a traceback."""
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 2, stderr
+    assert stderr.startswith("error: ")
+    assert "what to do: " in stderr
+    assert stderr.count("\n") == 2, stderr
+    for word in words:
+        assert word in stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [
+        ("run FILE", ""),
+        ("run FILE", "1"),
+        ("run FILE --json", ""),
+        ("replay LOG", ""),
+        ("reproduce lower-bound -o OUT", ""),
+        ("info", ""),
+        ("info --json", ""),
+        ("run --help", ""),
+        ("--help", ""),
+        ("--version", ""),
+        ("--version", "1"),
+    ],
+)
+def test_no_room_for_the_output(command, bequest, write, tmp_path, monkeypatch, words, unbuffered):
+    """Also not when Python flushes once more at exit."""
+    places = {"FILE": write(), "LOG": tmp_path / "logs" / "run-1.jsonl", "OUT": tmp_path / "out"}
+    if "LOG" in words:
+        made = bequest("run", places["FILE"], "--engine", "loop", "--log", tmp_path / "logs")
+        assert made.exit_code == 0
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    with Path(FULL).open("w") as full:
+        arguments = [places.get(word, word) for word in words.split()]
+        process = command(*arguments, stdout=full, stderr=subprocess.PIPE)
+        ends_in_words(process, "output cannot be written: no space left on device")
+
+
+def test_no_room_for_the_output_of_a_demonstration(bequest, monkeypatch, tmp_path):
+    """In this process, where it can be made short."""
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("bequest.cli.demonstration.Terminal.print", full)
+    monkeypatch.setattr(digits, "ROUNDS", 60)
+    monkeypatch.setattr(digits, "SCHEDULES", {"late": (20, 30, 40), "early": (5, 10, 15)})
+    monkeypatch.setattr("bequest.cli.guard._give_up", lambda _: None)
+    result = bequest("demo", "-o", tmp_path)
+    assert result.exit_code == 2
+    assert "output cannot be written" in result.stderr
+
+
+def no_large_files():
+    """Let no file grow beyond a kilobyte: a disk that fills up, without one."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (["--output", "PLACE"], "place"),
+        (["--record", "PLACE"], "run-01.json"),
+        (["--engine", "loop", "--log", "PLACE"], "run-1.jsonl"),
+    ],
+    ids=" ".join,
+)
+def test_no_room_for_a_file(command, write, tmp_path, options, name):
+    place = tmp_path / "place"
+    process = command(
+        "run", write(), *[place if option == "PLACE" else option for option in options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=no_large_files,
+    )  # fmt: skip
+    ends_in_words(process, name, "cannot be written: file too large", "Make room")
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_no_room_for_the_results_of_a_reproduction(command, tmp_path):
+    process = command(
+        "reproduce", "lower-bound", "-o", tmp_path,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=no_large_files,
+    )  # fmt: skip
+    ends_in_words(process, ".npz", "cannot be written: file too large")
+
+
+def test_an_output_that_is_a_full_device(command, write):
+    process = command("run", write(), "-o", FULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    ends_in_words(process, f"{FULL} cannot be written: no space left on device", "Make room")
+
+
+def test_no_room_to_say_so_either(command, write, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", "")
+    with Path(FULL).open("w") as full:
+        for arguments in (["run", write()], ["run", tmp_path / "nosuch.toml"]):
+            process = command(*arguments, stdout=full, stderr=full)
+            assert process.wait(timeout=60) == 2
+
+
+def test_streams_that_are_closed_are_not_missed(command, write):
+    process = command("run", write(), stderr=subprocess.PIPE, preexec_fn=lambda: os.close(1))
+    _, stderr = process.communicate()
+    assert (process.returncode, stderr) == (0, "")
+    process = command("run", write(), stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
+    stdout, _ = process.communicate()
+    assert process.returncode == 0
+    assert "adaptive" in stdout

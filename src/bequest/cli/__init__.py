@@ -210,7 +210,10 @@ def info(*, as_json: Json = False) -> None:
 
 def main() -> None:
     """Run the command; the entry point."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: nothing is to be read there
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - as long as we live
+        stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):  # a label in Greek must not end a run on an old terminal
             stream.reconfigure(errors="backslashreplace")
     app(prog_name="bequest")
