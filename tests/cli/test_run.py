@@ -152,7 +152,7 @@ def test_an_unknown_optimum_is_null_and_not_an_error():
     assert document["optimum"] is document["limit"] is None
     assert document["error"] is document["limit_error"] is None
     assert document["status"] == "unfinished"
-    assert by_will([document])[0]["error"] is None
+    assert by_will([document["will"]], [document])[0]["error"] is None
     json.dumps(document, allow_nan=False)
 
 

@@ -102,7 +102,9 @@ def run(
 ) -> None:
     """Run every will of a run file with every seed, and compare them.
 
-    Exit code 0: done; 1: every run diverged; 2: the file or an option is wrong.
+    A will that cannot be run here (its pilot diverges, it needs an optimum that is not known) is
+    left out, with the reason. Exit code 0: done; 1: every run diverged; 2: the file or an option
+    is wrong, or none of the wills can be run.
     """
     from bequest.cli.running import run_file
 

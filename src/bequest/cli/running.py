@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,14 +13,20 @@ from bequest.cli.live import watching
 from bequest.cli.records import Records
 from bequest.cli.terminal import Meter, Terminal, table
 from bequest.engines import Loop, Ray, one_cluster
-from bequest.errors import BequestError, InvalidMethod, InvalidRunFile
+from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, InvalidWill
 from bequest.journal import Journal, Origin
-from bequest.report.documents import by_will, document_of, median_and_least, score_of
+from bequest.report.documents import (
+    NOT_RUN,
+    by_will,
+    document_of,
+    median_and_least,
+    score_of,
+)
 from bequest.runfile import load
 from bequest.solver import conclude, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from bequest.cli.records import Record
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
     from bequest.report.documents import (
         ChangeDocument,
         DepartureDocument,
+        NotRunDocument,
         RunDocument,
         ScoreDocument,
         StepDocument,
@@ -72,28 +79,28 @@ def run_file(
     records = None if record is None else Records(record, len(plan), resume=resume)
     if log is not None:
         files.make_folder(log)
-    runs, nobody_left = _carry_out(plan, log, records)
+    found = _carry_out(plan, log, records)
     document: dict[str, Any] = {"format": _FORMAT, "file": str(path), "rounds": plan.rounds}
     if plan.silos:
         document["silos"] = list(plan.silos)
-    if nobody_left:
-        seeds = dict.fromkeys(run["seed"] for run in runs)
+    if found.nobody_left:
         document["nobody_left"] = [
-            {"seed": seed} | score for seed, score in zip(seeds, nobody_left, strict=True)
+            {"seed": seed} | score for seed, score in found.nobody_left.items()
         ]
-    document |= {"wills": by_will(runs), "runs": runs}
+    runs = list(found.runs.values())
+    document |= {"wills": found.wills(plan), "runs": runs, "not_run": found.not_run}
     if output is not None:
         files.write(output, (as_text(document) + "\n").encode())
     if as_json:
         print(as_text(document))
     else:
-        _print(plan, runs, nobody_left)
+        _print(plan, found)
         if output is not None:
             Terminal().print(f"\nwritten to {output}")
         if record is not None:
             Terminal().print(f"\non record in {record}")
         if log is not None:
-            _print_logs(plan, runs, log)
+            _print_logs(plan, found.runs, log)
     return 1 if all(run["status"] == "diverged" for run in runs) else 0
 
 
@@ -120,30 +127,80 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def _carry_out(
-    plan: RunFile, log: Path | None, records: Records | None
-) -> tuple[list[RunDocument], list[ScoreDocument]]:
-    """Return every run, and, seed by seed, how the optimum of all the data classifies."""
-    runs: list[RunDocument] = []
-    nobody_left: list[ScoreDocument] = []
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What came out.
+
+    Attributes:
+        runs: number -> what was run.
+        not_run: what could not be run with its will, though others could.
+        nobody_left: seed -> how the optimum of all the data classifies.
+    """
+
+    runs: dict[int, RunDocument] = field(default_factory=dict)
+    not_run: list[NotRunDocument] = field(default_factory=list)
+    nobody_left: dict[int, ScoreDocument] = field(default_factory=dict)
+
+    def wills(self, plan: RunFile) -> list[WillDocument]:
+        """Return one document per will, in the order of the file."""
+        return by_will(plan.wills, list(self.runs.values()), self.not_run)
+
+    def leave_out(self, job: Job, error: BequestError) -> None:
+        """Note that it could not be run."""
+        told: NotRunDocument = {
+            "will": job.label,
+            "seed": job.seed,
+            "why": error.what,
+            "remedy": error.remedy,
+        }
+        self.not_run.append(told)
+
+
+def _carry_out(plan: RunFile, log: Path | None, records: Records | None) -> _Found:
+    """Carry out every run that can be carried out with its will; there is at least one."""
+    found = _Found()
     try:
         with one_cluster(), Meter(len(plan) * plan.rounds) as meter:
             for number, job in enumerate(plan.jobs(), start=1):
                 title = f"run {number} of {len(plan)}: {job.label}, seed {job.seed}"
+                if job.impossible is not None:
+                    found.leave_out(job, job.impossible)
+                    meter.skip(plan.rounds)
+                    continue
+                record = None if records is None else records.at(number)
                 place = None if log is None else log / _log_name(number, len(plan))
-                run = _run(
-                    plan, job, None if records is None else records.at(number), title, meter, place
-                )
+                try:
+                    run = _run(plan, job, record, title, meter, place)
+                except InvalidWill as error:
+                    found.leave_out(job, error)
+                    continue
                 document = document_of(run, will=job.label, seed=job.seed, exam=job.exam)
-                if job.exam is not None and (not runs or runs[-1]["seed"] != job.seed):
-                    nobody_left.append(_nobody_left(job.exam, run))
-                runs.append(document)
+                found.runs[number] = document
+                if job.exam is not None and job.seed not in found.nobody_left:
+                    found.nobody_left[job.seed] = _nobody_left(job.exam, run)
     except InvalidRunFile:
         raise
     except BequestError as error:
         # The library does not know where its arguments came from; the reader has to.
         raise type(error)(f"{plan.path}: {error.what}", remedy=error.remedy) from error
-    return runs, nobody_left
+    if not found.runs:
+        raise _nothing_run(plan, found.not_run)
+    return found
+
+
+def _nothing_run(plan: RunFile, not_run: Sequence[NotRunDocument]) -> InvalidWill:
+    """Return the error that says why none of the wills could be run."""
+    reasons: dict[tuple[str, str], str] = {}
+    for one in not_run:
+        reasons.setdefault((one["why"], one["remedy"]), one["will"])
+    if len(reasons) == 1:
+        ((why, remedy),) = reasons
+        return InvalidWill(f"{plan.path}: {why}", remedy=remedy)
+    lines = "\n".join(f"  {will}: {why} {remedy}" for (why, remedy), will in reasons.items())
+    return InvalidWill(
+        f"{plan.path}: none of these wills can be run:\n{lines}",
+        remedy="Use others, or change what they lack.",
+    )
 
 
 def _run(
@@ -196,24 +253,24 @@ def _nobody_left(exam: Exam, run: Run) -> ScoreDocument:
     return score_of(exam, None if run.trajectory.error is None else run.problem.optimum())
 
 
-def _print(
-    plan: RunFile, runs: Sequence[RunDocument], nobody_left: Sequence[ScoreDocument]
-) -> None:
+def _print(plan: RunFile, found: _Found) -> None:
     out = Terminal()
-    seeds = sorted({run["seed"] for run in runs})
-    wills = by_will(runs)
+    runs, nobody_left = list(found.runs.values()), list(found.nobody_left.values())
+    seeds, wills = len(plan.seeds), found.wills(plan)
     out.print(
-        f"{plan.path}: {_plural(len(wills), 'will')}, {_plural(len(seeds), 'seed')}, "
+        f"{plan.path}: {_plural(len(wills), 'will')}, {_plural(seeds, 'seed')}, "
         f"{_plural(plan.rounds, 'round')} each\n"
     )
-    out.print(_comparison(wills, nobody_left, several=len(seeds) > 1))
-    out.print(f"\n{_legend(len(seeds))}")
+    out.print(_comparison(wills, nobody_left, several=seeds > 1))
+    for line in _left_out(found.not_run, several=seeds > 1):
+        out.print(f"\n{line}")
+    out.print(f"\n{_legend(seeds)}")
     if nobody_left:
-        out.print(_about_accuracy(nobody_left[0], len(seeds)))
+        out.print(_about_accuracy(nobody_left[0], seeds))
     if plan.silos:
         names = ", ".join(f"{node} {name}" for node, name in enumerate(plan.silos))
         out.print(f"nodes: {names}")
-    if len(seeds) == 1:
+    if seeds == 1:
         out.print()
         _print_departures(out, runs)
         _print_changes(out, runs)
@@ -222,12 +279,12 @@ def _print(
         out.print(line)
 
 
-def _print_logs(plan: RunFile, runs: Sequence[RunDocument], log: Path) -> None:
+def _print_logs(plan: RunFile, runs: Mapping[int, RunDocument], log: Path) -> None:
     out = Terminal()
     out.print(f"\nlogs in {log}, for bequest replay:")
-    names = [_log_name(number, len(plan)) for number in range(1, len(runs) + 1)]
+    named = [(_log_name(number, len(plan)), run) for number, run in runs.items()]
     # A run that was on record was not run again, and has a log only if it had one then.
-    told = [(name, run) for name, run in zip(names, runs, strict=True) if (log / name).exists()]
+    told = [(name, run) for name, run in named if (log / name).exists()]
     for name, run in told[:_SHOWN]:
         out.print(f"{name}: {run['will']}, seed {run['seed']}")
     if len(told) > _SHOWN:
@@ -246,6 +303,9 @@ def _comparison(
         rows.append(["nobody left", "", _accuracy(*best, several=several)])
         rows[0] += [""] * (len(headers) - len(rows[0]))
     for will in wills:
+        if set(will["statuses"]) == {NOT_RUN}:
+            rows.append([will["will"], NOT_RUN, *["-"] * (len(headers) - 2)])
+            continue
         missing = "inf" if "diverged" in will["statuses"] else "unknown"
         rows.append(
             [
@@ -265,6 +325,18 @@ def _comparison(
             ]
         )
     return table(headers, rows, text=(0, 1))
+
+
+def _left_out(not_run: Sequence[NotRunDocument], *, several: bool) -> list[str]:
+    """Return what could not be run, and why, a line per reason."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for one in not_run:
+        name = f"{one['will']}, seed {one['seed']}" if several else one["will"]
+        reasons.setdefault((one["why"], one["remedy"]), []).append(name)
+    return [
+        f"{NOT_RUN}: {' / '.join(names)}: {why} {remedy}"
+        for (why, remedy), names in reasons.items()
+    ]
 
 
 def _legend(seeds: int) -> str:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from bequest.model.run import ChangeRecord, DepartureRecord, Run
 
 
+# What stands among the statuses of a will for a run that could not be carried out with it.
+NOT_RUN = "not run"
 # a count of vectors or of bytes
 Size = TypeVar("Size", int, float)
 
@@ -107,10 +109,20 @@ class RunDocument(TypedDict):
     provenance: dict[str, str]
 
 
+class NotRunDocument(TypedDict):
+    """A run that could not be carried out with its will, why, and what to do about it."""
+
+    will: str
+    seed: int
+    why: str
+    remedy: str
+
+
 class WillDocument(TypedDict):
     """All runs with one will: the median and the worst over the seeds.
 
-    ``vectors`` and ``bytes`` are the smallest and the largest farewell; None if nobody left.
+    ``statuses`` counts how they ended, and those that were ``"not run"``. ``vectors`` and
+    ``bytes`` are the smallest and the largest farewell; None if nobody left.
     """
 
     will: str
@@ -168,31 +180,45 @@ def score_of(exam: Exam, model: Vector | None) -> ScoreDocument:
     return {"on": exam.on, "accuracy": score.accuracy, "recall": dict(score.recall)}
 
 
-def by_will(runs: Iterable[RunDocument]) -> list[WillDocument]:
-    """Return one document per will, in the order in which the wills first appear."""
-    groups: dict[str, list[RunDocument]] = {}
-    for run in runs:
-        groups.setdefault(run["will"], []).append(run)
-    return [_together(will, group) for will, group in groups.items()]
+def by_will(
+    wills: Iterable[str], runs: Sequence[RunDocument], not_run: Sequence[NotRunDocument] = ()
+) -> list[WillDocument]:
+    """Return one document per will, in this order."""
+    return [
+        _together(
+            will,
+            [run for run in runs if run["will"] == will],
+            sum(one["will"] == will for one in not_run),
+        )
+        for will in wills
+    ]
 
 
-def _together(will: str, runs: Sequence[RunDocument]) -> WillDocument:
-    error, worst_error = _median_and_worst([run["error"] for run in runs])
-    limit_error, worst_limit_error = _median_and_worst([run["limit_error"] for run in runs])
+def _together(will: str, runs: Sequence[RunDocument], not_run: int) -> WillDocument:
+    unknown: list[float | None] = [None] * not_run
+    error, worst_error = _median_and_worst([run["error"] for run in runs] + unknown)
+    limit_error, worst_limit_error = _median_and_worst(
+        [run["limit_error"] for run in runs] + unknown
+    )
+    gaps = [run["invariant_gap"] for run in runs] + unknown
+    statuses = Counter(run["status"] for run in runs)
+    if not_run:
+        statuses[NOT_RUN] = not_run
     farewells = [record for run in runs for record in run["departures"]]
     document: WillDocument = {
         "will": will,
-        "statuses": dict(Counter(run["status"] for run in runs)),
+        "statuses": dict(statuses),
         "error": error,
         "worst_error": worst_error,
         "limit_error": limit_error,
         "worst_limit_error": worst_limit_error,
-        "worst_invariant_gap": _median_and_worst([run["invariant_gap"] for run in runs])[1],
+        "worst_invariant_gap": _median_and_worst(gaps)[1],
         "vectors": _ends([record["vectors"] for record in farewells]),
         "bytes": _ends([record["bytes"] for record in farewells]),
     }
     scores = [run["score"]["accuracy"] for run in runs if "score" in run]
     if scores:
+        scores += unknown
         document["accuracy"], document["worst_accuracy"] = median_and_least(scores)
     return document
 

@@ -9,13 +9,19 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
 from bequest.data import Exam
 from bequest.engines import Engine
-from bequest.errors import InvalidRunFile
+from bequest.errors import (
+    BequestError,
+    InvalidMethod,
+    InvalidRunFile,
+    InvalidWill,
+    OptimumUnknown,
+)
 from bequest.model.events import Crash, Departure, schedule
 from bequest.model.wills import will_of
 from bequest.runfile.fields import Count, Numbers, Table, list_or_single, refusal
@@ -30,6 +36,9 @@ from bequest.runfile.schema import (
 )
 from bequest.runfile.tables import TableProblem
 from bequest.solver import GradientTracking, calibrate
+
+if TYPE_CHECKING:
+    from bequest.core.bounds import Pilot
 
 __all__ = ["Job", "RunFile", "load", "understand"]
 
@@ -125,7 +134,8 @@ class Job:
     """One call of ``bequest.solve``: its keyword arguments, under which label and seed.
 
     The engine is apart: these are the arguments of ``bequest.solver.prepare``. ``exam`` is what to
-    grade the model on, where the problem is to classify.
+    grade the model on, where the problem is to classify. ``impossible`` says why it cannot be run,
+    if it cannot, though others may: its will needs a pilot, which failed.
     """
 
     label: str
@@ -133,6 +143,7 @@ class Job:
     arguments: Mapping[str, Any]
     engine: Engine
     exam: Exam | None = None
+    impossible: BequestError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +162,16 @@ class RunFile:
     def rounds(self) -> int:
         """How many rounds each run has."""
         return self.table.rounds
+
+    @property
+    def seeds(self) -> list[int]:
+        """With which seeds every will is run."""
+        return self.table.seeds
+
+    @property
+    def wills(self) -> list[str]:
+        """What the wills are called, in the order in which they are run."""
+        return [will.title for will in self.table.wills]
 
     @property
     def engine(self) -> EngineKind:
@@ -214,16 +235,24 @@ class RunFile:
         if self.engine == "ray":  # on a cluster anybody may have to leave, at any time
             leavers, last = list(range(problem.n)), last or table.rounds
         executed = {title: [will_of(will, node) for node in leavers] for title, will in entries}
-        spread = any(will.needs_spread for group in executed.values() for will in group)
-        pilot = None
+        needy = {
+            title: [will for will in group if will.needs_pilot_in(problem.regime)]
+            for title, group in executed.items()
+        }
+        spread = any(will.needs_spread for group in needy.values() for will in group)
+        pilot: Pilot | BequestError | None = None
         for title, will in entries:
-            needs_pilot = any(one.needs_pilot_in(problem.regime) for one in executed[title])
-            if needs_pilot and pilot is None:
+            if needy[title] and pilot is None:
                 # Once per seed: left to itself, solve would measure it again for every will.
                 common = {key: shared[key] for key in ("problem", "graph", "method", "start")}
-                pilot = calibrate(**common, rounds=last, spread=spread)
-            own = {"will": will, "pilot": pilot if needs_pilot else None}
-            yield Job(title, seed, shared | own, engine, exam)
+                try:
+                    pilot = calibrate(**common, rounds=last, spread=spread)
+                except (InvalidMethod, InvalidWill, OptimumUnknown) as error:
+                    pilot = error  # others, which need none, can be run all the same
+            found = pilot if needy[title] else None
+            failed = found if isinstance(found, BequestError) else None
+            own = {"will": will, "pilot": None if failed else found}
+            yield Job(title, seed, shared | own, engine, exam, failed)
 
 
 def load(path: Path) -> RunFile:
