@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bequest.core import bounds, topology
-from bequest.core.arrays import is_whole
+from bequest.core.arrays import is_whole, refuse_masked
 from bequest.core.bounds import Pilot
 from bequest.core.legacy import Legacy
 from bequest.engines.base import Plan
@@ -336,6 +336,7 @@ def _check_beginning(plan: Plan) -> None:
 
 
 def _start(problem: Problem, start: ArrayLike | None) -> Matrix:
+    refuse_masked(start, "start")
     try:
         origin = np.zeros(problem.dim) if start is None else np.asarray(start, dtype=float)
     except (TypeError, ValueError) as error:

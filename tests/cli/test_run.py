@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import bequest as bq
 from bequest.report.documents import by_will, document_of
+from bequest.runfile import load
 
 TWO = "[departures]\nevents = [{node = 1, round = 50}, {node = 2, round = 60}]\n"
 WILLS = "[[wills]]\nkind = 'classic'\n[[wills]]\nkind = 'consensus'\n"
@@ -247,3 +249,29 @@ def test_examples_run(bequest, root):
     assert examples
     for example in examples:
         assert bequest("run", example).exit_code == 0
+
+
+def test_the_limit_error_of_a_run_is_that_of_the_json(bequest, write):
+    path = write(rest=TWO + WILLS)
+    (job, _) = load(path).jobs()
+    run = bq.solve(**job.arguments)
+    assert run.limit_error == pytest.approx(float(np.linalg.norm(run.limit - run.optimum)))
+    assert run.limit_error > 0.1
+    document = parsed(bequest("run", path, "--json").stdout)["runs"][0]
+    assert document["limit_error"] == run.limit_error
+
+
+def test_the_limit_error_needs_a_limit_and_an_optimum():
+    losses = [bq.Logistic([[1.0]], [1], l2=0.0), bq.Logistic([[2.0]], [1], l2=0.0)]
+    run = bq.solve(bq.Problem(losses), [(0, 1)], rounds=20, will=bq.wills.Classic())
+    with pytest.raises(bq.errors.OptimumUnknown):
+        _ = run.limit_error
+
+
+def test_the_heir_of_a_crashed_node_that_left_nothing_is_nobody(bequest, write):
+    crash = "[departures]\nevents = [{ node = 2, round = 50, kind = 'crash' }]\n"
+    said = bequest("run", write(rest=crash + WILLS)).stdout
+    rows = [line.split() for line in said.splitlines()]
+    assert ["classic", "50", "2", "nobody", "classic", "0", "0"] in rows
+    assert any(row[:5] == ["consensus", "(GT-C)", "50", "2", "3"] for row in rows), said
+    assert "nobody remembers 2 (classic)" in said

@@ -437,6 +437,64 @@ WILLS = {
     ),
 }
 # Easy to write by mistake; an AttributeError from deep inside would name neither place nor remedy.
+HOLE = np.ma.masked_array(np.array([1.0, 2.0]), mask=[False, True])
+HOLES = np.ma.masked_array(np.eye(2), mask=[[False, False], [True, False]])
+LABELS = np.ma.masked_array(np.array([0, 1, 1]), mask=[False, False, True])
+# What is missing and what names it -> who notices.
+MASKED = {
+    "A": (lambda: bq.Quadratic(HOLES, C), errors.NotFinite, r"A is masked at index \(1, 0\)"),
+    "rows of A": (lambda: bq.Quadratic(list(HOLES), C), errors.NotFinite, r"A .*\(1, 0\)"),
+    "c": (lambda: bq.Quadratic(A, HOLE), errors.NotFinite, "c is masked at index 1"),
+    "X": (lambda: bq.Logistic(HOLES, Y[:2]), errors.NotFinite, "X is masked"),
+    "y": (lambda: bq.Logistic(X, LABELS), errors.NotFinite, "y is masked at index 2"),
+    "y of Softmax": (lambda: bq.Softmax(X, LABELS, classes=2), errors.NotFinite, "y is masked"),
+    "y of LeastSquares": (lambda: bq.LeastSquares(X, LABELS), errors.NotFinite, "y is masked"),
+    "y of Huber": (lambda: bq.Huber(X, LABELS), errors.NotFinite, "y is masked"),
+    "x": (lambda: bq.Quadratic(A, C).value(HOLE), errors.NotFinite, "x is masked"),
+    "v": (lambda: bq.Quadratic(A, C).hvp(C, HOLE), errors.NotFinite, "v is masked"),
+    "x of a problem": (
+        lambda: bq.Problem([bq.Quadratic(A, C)]).gradient(HOLE),
+        errors.NotFinite,
+        "x is masked",
+    ),
+    "gradient": (
+        lambda: bq.Function(lambda x: (0.0, HOLE), dim=2, curvature=(1, 1)),
+        errors.NotFinite,
+        "gradient is masked",
+    ),
+    "hvp": (
+        lambda: bq.Function(BOWL, dim=2, curvature=(2, 2), hvp=lambda x, v: HOLE).hvp(C, C),
+        errors.NotFinite,
+        "hvp is masked",
+    ),
+    "start": (lambda: solve(start=HOLE), errors.NotFinite, "start is masked at index 1"),
+    "spectrum": (
+        lambda: bq.problems.quadratics(2, 2, 1.0, 2.0, 0, spectrum=HOLE),
+        errors.NotFinite,
+        "spectrum is masked",
+    ),
+    "edges": (
+        lambda: bq.Graph(np.ma.masked_array([[0, 1]], mask=[[0, 1]])),
+        errors.InvalidGraph,
+        "edges is masked",
+    ),
+    "anchor": (
+        lambda: bq.Legacy.anchored(0, anchor=HOLE, value=0.0, gradient=C, eta=1.0),
+        errors.NotFinite,
+        "masked",
+    ),
+    "labels to split": (
+        lambda: bq.partition.by_label(LABELS, n=2),
+        errors.InvalidData,
+        "y is masked at index 2",
+    ),
+    "silos": (lambda: bq.partition.by_column(LABELS), errors.InvalidData, "silo column is masked"),
+    "features to sort by": (
+        lambda: bq.partition.first_component(HOLES),
+        errors.InvalidData,
+        "X is masked",
+    ),
+}
 SLIPS = {
     "a step instead of a method": (lambda: solve(method=0.1), errors.InvalidMethod, "0.1"),
     "one event instead of several": (
@@ -458,6 +516,7 @@ ALL = {
         "objective": OBJECTIVES,
         "run": RUNS,
         "will": WILLS,
+        "masked": MASKED,
         "slip": SLIPS,
     }.items()
     for name, case in cases.items()
@@ -552,3 +611,11 @@ PAIR = bq.Problem([bq.Quadratic([[1.0]], [0.0]), bq.Quadratic([[2.0]], [1.0])])
 
 def BOWL(x):  # noqa: N802
     return float(x @ x), 2 * x
+
+
+def test_a_masked_array_without_a_masked_entry_is_an_array():
+    plain = bq.Logistic(X, Y, l2=0.1)
+    masked = bq.Logistic(np.ma.masked_array(X), np.ma.masked_array(Y, mask=False), l2=0.1)
+    assert masked.gradient(np.ma.masked_array(np.ones(2))).tolist() == (
+        plain.gradient(np.ones(2)).tolist()
+    )

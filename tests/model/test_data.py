@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bequest as bq
-from bequest.data import Exam, Table, problem_of, read_table, select
+from bequest.data import Exam, Samples, Table, problem_of, read_table, select
 from bequest.errors import InvalidData, NotInstalled
 
 CSV = "town,age,ill\nBonn,30,no\nRome,40,yes\nBonn,50,yes\nRome,60,no\n"
@@ -327,3 +327,70 @@ def test_logistic_and_softmax_models_are_graded_alike():
         assert score.accuracy == pytest.approx(2 / 3)
         assert score.recall == {"a": None, "b": pytest.approx(2 / 3)}
     assert "5 parameters" in refused(lambda: exam.score(np.ones(5))).what
+
+
+# --- numbers, and what only looks like them -------------------------------------------------
+
+
+@pytest.mark.parametrize("cell", ["1_0", "１２", "٣", "1_0.5", "1e１"])
+@pytest.mark.parametrize("others", ["5", None])
+def test_a_cell_that_python_but_no_table_reads_as_a_number(csv, cell, others):
+    """Also where every cell of the column is of that kind, and none looks like text."""
+    table = read_table(csv(f"x,y,z\n1,{others or cell},a\n2,{cell},b\n"))
+    error = refused(lambda: select(table, label="z"))
+    line = 3 if others else 2
+    assert error.what.endswith(f'line {line}, column "y": is "{cell}", which is not a number.')
+    assert "line 1" in refused(lambda: read_table(csv(f"{cell},2\n3,4\n"))).what
+
+
+@pytest.mark.parametrize(
+    "cell", ["1", "-1", "+1.", ".5", "1e3", "1E-3", "-.5e+10", "007", "1e400", "NaN", "-Infinity"]
+)
+def test_a_number_is_read_as_python_reads_it(csv, cell):
+    found = read_table(csv(f"x\n{cell}\n")).columns["x"]
+    assert found.tobytes() == np.array([float(cell)]).tobytes()
+
+
+@pytest.mark.parametrize("cell", ["1e400", "nan", "-inf", "Infinity"])
+def test_a_number_that_is_not_finite_is_refused(csv, cell):
+    table = read_table(csv(f"x,z\n1,a\n{cell},b\n"))
+    assert 'line 3, column "x": is ' in refused(lambda: select(table, label="z")).what
+
+
+def test_masked_entries_are_missing_ones():
+    numbers = np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], mask=[[0, 0], [0, 1]])
+    text = np.ma.masked_array(["a", "b"], mask=[1, 0])
+    assert refused(lambda: Table({"x": numbers})).what.endswith(
+        'row 2, column "x": is masked, that is, missing.'
+    )
+    assert 'row 1, column "t"' in refused(lambda: Table({"t": text})).what
+    assert 'row 2, column "x"' in refused(lambda: Table({"x": [1.0, np.ma.masked]})).what
+    assert Table({"x": np.ma.masked_array([1.0, 2.0])}).columns["x"].tolist() == [1.0, 2.0]
+    exam = {"X": np.eye(2), "y": np.array([0, 1]), "classes": ("a", "b"), "on": "test"}
+    for name, values in (("X", numbers), ("y", numbers[1])):
+        assert f"{name} is masked" in refused(lambda n=name, v=values: Exam(**exam | {n: v})).what
+    assert "x is masked" in refused(lambda: Exam(**exam).score(numbers[1])).what
+    samples = {
+        "X": np.eye(2), "y": np.zeros(2), "features": ("a", "b"), "classes": (), "silo": None,
+        "rows": np.arange(2), "exam": None,
+    }  # fmt: skip
+    for name, values in (("X", numbers), ("y", numbers[1]), ("silo", text), ("rows", text)):
+        error = refused(lambda n=name, v=values: Samples(**samples | {n: v}))
+        assert f"{name} is masked at index" in error.what
+
+
+def test_what_is_printed_are_shapes():
+    rows = 5000
+    table = Table(
+        {"age": np.arange(rows), "town": ["Rome", "Bonn"] * (rows // 2), "px": np.ones((rows, 8))},
+        "people.csv",
+    )
+    assert repr(table) == ('Table(people.csv: "age" (5000,), "town" (5000,) text, "px" (5000, 8))')
+    samples = select(table, label="town", test_fraction=0.5)
+    assert repr(samples) == (
+        "Samples(X (2500, 10), y (2500,), features=9, classes=2, "
+        "exam=Exam(X (2500, 10), y (2500,), classes=2, on='test'))"
+    )
+    wide = Table({f"column {number}": [1.0, 2.0] for number in range(1000)})
+    assert len(repr(wide)) < 400
+    assert len(repr(select(wide, label="column 0"))) < 400

@@ -301,7 +301,24 @@ def test_a_will_that_leaves_nothing_still_has_its_inherited_adopted(will):
     assert run.departures[1].lost == (1,)
     assert run.departures[1].passed_on == (2,)
     assert run.departures[1].heir == 0
+    assert "what it had inherited adopted by node 0, its own loss by none" in str(run.departures[1])
     assert set(run.inherited[0].lineage) == {2}
+
+
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()])
+@pytest.mark.parametrize(
+    "will", [bq.wills.Classic(), bq.wills.Forgetful(), bq.wills.Consensus(), bq.wills.Drift()]
+)
+def test_the_words_about_a_crash_are_those_of_the_record(will, engine):
+    """Of a node that no node remembers, none has adopted the checkpoint."""
+    problem, graph = ring(6)
+    run = bq.solve(
+        problem, graph, departures=[bq.Crash(2, 50)], will=will, rounds=60, engine=engine
+    )
+    (record,) = run.departures
+    assert run.lost == record.lost
+    assert ("remembered by no node" in str(record)) == (run.lost == (2,))
+    assert ("adopted by node" in str(record)) == (run.lost == ())
 
 
 def test_who_has_no_will_may_crash_but_not_leave():

@@ -199,13 +199,26 @@ def test_a_study_that_is_missing_is_named_with_its_command(told, studies):
         assert absent is (study != "stress")
         assert f"bequest reproduce {study}</code>" in section(page, study)
     assert "9 have not been computed" in page
+    assert "<h1>1 of the paper's 10 items, regenerated</h1>" in page
+    assert "<title>bequest: 1 of the paper's 10 items, regenerated</title>" in page
     # in the table at the top and below, where what goes beyond the paper is listed too
     assert page.count("not computed</span>") == 2 * 11
 
 
 def test_no_results_at_all(tmp_path):
     assert [path.name for path in pages.build(tmp_path)] == ["index.html"]
-    assert "10 have not been computed" in Outline(read(tmp_path)).text
+    page = Outline(read(tmp_path)).text
+    assert "10 have not been computed" in page
+    assert "0 of the paper's 10 items" in page
+    assert "Every number of the paper" not in page
+
+
+def test_the_title_of_the_whole_report_and_of_all_but_one(everything, told, studies):
+    assert "<h1>Every number of the paper, regenerated</h1>" in read(everything)
+    others = [result for study in ORDER for result in studies[study] if study != "real"]
+    page = told(*others)
+    assert "<h1>9 of the paper's 10 items, regenerated</h1>" in page
+    assert "not computed" in page
 
 
 @pytest.mark.parametrize("study", ["stress", "compare", "curvature", "crossover", "real"])

@@ -75,7 +75,7 @@ def _process(name: str, n: int) -> int:
     """Return whom --node means."""
     if name == "steward":
         return STEWARD
-    if name.isdecimal() and int(name) < n:
+    if name.isascii() and name.isdecimal() and int(name) < n:
         return int(name)
     raise UnknownNode(
         f'--node is "{name}".', remedy=f'Nodes are numbered 0..{n - 1}; or say "steward".'

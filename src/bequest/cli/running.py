@@ -375,7 +375,7 @@ def _print_departures(out: Terminal, runs: Sequence[RunDocument]) -> None:
             run["will"] if index == 0 else "",
             str(record["round"]),
             str(record["node"]),
-            "nobody" if record["heir"] is None else str(record["heir"]),
+            _heir(record),
             record["choice"],
             f"{record['vectors']:g}",
             str(record["bytes"]),
@@ -390,6 +390,12 @@ def _print_departures(out: Terminal, runs: Sequence[RunDocument]) -> None:
     out.print(table(headers, rows[:_SHOWN], text=(0, 4)))
     if len(rows) > _SHOWN:
         out.print(f"... and {len(rows) - _SHOWN} more; --json shows them all")
+
+
+def _heir(record: DepartureDocument) -> str:
+    """Return who got something of it, if anybody did."""
+    nothing = record["crashed"] and record["node"] in record["lost"] and not record["passed_on"]
+    return "nobody" if record["heir"] is None or nothing else str(record["heir"])
 
 
 def _print_changes(out: Terminal, runs: Sequence[RunDocument]) -> None:

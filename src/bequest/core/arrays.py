@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from bequest.errors import NotFinite
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from bequest.errors import InvalidInput
 
     Vector: TypeAlias = NDArray[np.float64]
     Matrix: TypeAlias = NDArray[np.float64]
@@ -15,8 +19,35 @@ if TYPE_CHECKING:
     Indices: TypeAlias = NDArray[np.intp]
 
 
+def first_masked(values: object) -> tuple[int, ...] | None:
+    """Return where the first entry is that NumPy masks as missing; None if all are there.
+
+    NumPy drops the mask without a word when it makes a plain array of a masked one.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        masked = np.argwhere(np.ma.getmaskarray(values))
+        return tuple(int(index) for index in masked[0]) if len(masked) else None
+    if isinstance(values, list | tuple):
+        for index, part in enumerate(values):
+            if (inside := first_masked(part)) is not None:
+                return (index, *inside)
+    return None
+
+
+def refuse_masked(values: object, what: str, error: type[InvalidInput] = NotFinite) -> None:
+    """Raise the error if an entry is masked."""
+    where = first_masked(values)
+    if where is not None:
+        raise error(
+            f"{what} is masked at index {where[0] if len(where) == 1 else where}: that entry is "
+            "missing.",
+            remedy="Remove or impute missing entries first, for instance with filled(...).",
+        )
+
+
 def frozen(values: ArrayLike) -> Vector:
-    """Return a read-only float64 copy of ``values``."""
+    """Return a read-only float64 copy of ``values``; masked entries are refused."""
+    refuse_masked(values, "An array")
     array = np.array(values, dtype=np.float64)
     array.setflags(write=False)
     return array

@@ -66,20 +66,20 @@ class Legacy:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", frozen(self.p))
-        columns = np.asarray(self.factor, dtype=float)
+        columns = frozen(self.factor)
         if columns.size == 0:
-            columns = np.empty((self.p.size, 0))
-        weights = np.asarray(self.weights, dtype=float)
+            columns = frozen(np.empty((self.p.size, 0)))
+        weights = frozen(self.weights)
         if not weights.size:
-            weights = np.ones(columns.shape[1])
+            weights = frozen(np.ones(columns.shape[1]))
         if columns.shape[0] != self.p.size or weights.size != columns.shape[1]:
             raise DimensionMismatch(
                 f"A legacy in {self.p.size} dimensions has a factor of shape {columns.shape} and "
                 f"{weights.size} weights.",
                 remedy="Give the factor one row per dimension and one weight per column.",
             )
-        object.__setattr__(self, "factor", frozen(columns))
-        object.__setattr__(self, "weights", frozen(weights))
+        object.__setattr__(self, "factor", columns)
+        object.__setattr__(self, "weights", weights)
         inside = {node: share for node, share in sorted(self.lineage.items()) if share}
         object.__setattr__(self, "lineage", inside)
         object.__setattr__(self, "blended", self.blended & inside.keys())
@@ -104,8 +104,8 @@ class Legacy:
 
         Paper: eq:legacy.
         """
-        y, g = np.asarray(anchor, dtype=float), np.asarray(gradient, dtype=float)
-        F = np.empty((y.size, 0)) if factor is None else np.asarray(factor, dtype=float)
+        y, g = frozen(anchor), frozen(gradient)
+        F = np.empty((y.size, 0)) if factor is None else frozen(factor)
         along = F.T @ y
         constant = value - float(g @ y) + (eta * float(y @ y) + float(along @ along)) / 2
         return cls(float(eta), g - eta * y - F @ along, constant, {node: 1}, F)

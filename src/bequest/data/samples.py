@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from bequest.core.arrays import frozen
+from bequest.core.arrays import frozen, refuse_masked
 from bequest.errors import InvalidData
 from bequest.model import partition
 from bequest.model.objectives import Huber, LeastSquares, Logistic, Softmax
@@ -36,7 +36,7 @@ class Score:
     recall: Mapping[str, float | None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Exam:
     """Samples with known classes, to grade a model on.
 
@@ -52,12 +52,22 @@ class Exam:
     classes: tuple[str, ...]
     on: Literal["test", "training"]
 
+    def __post_init__(self) -> None:
+        refuse_masked(self.X, "X", InvalidData)
+        refuse_masked(self.y, "y", InvalidData)
+
+    def __repr__(self) -> str:
+        """Return the shapes of its arrays, and not what is in them."""
+        classes = len(self.classes)
+        return f"Exam(X {self.X.shape}, y {self.y.shape}, classes={classes}, on={self.on!r})"
+
     def predict(self, x: Vector) -> Indices:
         """Return the class of every sample, for the parameters of a Logistic or a Softmax.
 
         >>> Exam(np.eye(2), np.array([0, 1]), ("no", "yes"), "test").predict(np.array([-1.0, 2.0]))
         array([0, 1])
         """
+        refuse_masked(x, "x", InvalidData)
         features = self.X.shape[1]
         if x.shape == (features,):
             return (self.X @ x > 0).astype(np.intp)
@@ -81,7 +91,7 @@ class Exam:
         return Score(float(right.mean()), recall)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Samples:
     """What to learn from, as plain arrays, and what to test on.
 
@@ -102,6 +112,18 @@ class Samples:
     silo: Column | None
     rows: Indices
     exam: Exam | None
+
+    def __post_init__(self) -> None:
+        for name in ("X", "y", "silo", "rows"):
+            refuse_masked(getattr(self, name), name, InvalidData)
+
+    def __repr__(self) -> str:
+        """Return the shapes of its arrays, and not what is in them."""
+        silo = "" if self.silo is None else f"silo {self.silo.shape}, "
+        return (
+            f"Samples(X {self.X.shape}, y {self.y.shape}, {silo}features={len(self.features)}, "
+            f"classes={len(self.classes)}, exam={self.exam!r})"
+        )
 
 
 def select(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import re
 import zipfile
 from collections import Counter
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bequest import extras
-from bequest.core.arrays import frozen
+from bequest.core.arrays import first_masked, frozen
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -29,7 +30,16 @@ if TYPE_CHECKING:
     Column: TypeAlias = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# So many names of columns are shown where there are more.
+_SHOWN = 12
+# What a number looks like in a table. Python reads more than that as one: 1_0, and the digits of
+# every script; where such a cell was meant as a number, it had better be said.
+_NUMBER = re.compile(
+    r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII | re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Table:
     """Columns of equal length by name: numbers (float64) or text.
 
@@ -63,6 +73,12 @@ class Table:
             )
 
     def _clean(self, name: str, values: ArrayLike) -> Column:
+        masked = first_masked(values)
+        if masked:
+            raise InvalidData(
+                f"{self.where(masked[0], name)}: is masked, that is, missing.",
+                remedy="Remove the row, or fill in the missing value first.",
+            )
         column = np.array(values)
         if column.dtype.kind in "biuf" and column.ndim in (1, 2) and 0 not in column.shape[1:]:
             return frozen(column)
@@ -75,6 +91,11 @@ class Table:
             f"(type {column.dtype}, shape {column.shape}).",
             remedy="Store it as an array of numbers, with one or two dimensions, or of text.",
         )
+
+    def __repr__(self) -> str:
+        """Return the shapes of its columns, and not what is in them."""
+        shapes = [f'"{name}" {_shape(values)}' for name, values in self.columns.items()]
+        return f"Table({self.source}: {', '.join(shapes[:_SHOWN])}{_more(shapes)})"
 
     @property
     def rows(self) -> int:
@@ -99,7 +120,7 @@ class Table:
     def is_numeric(self, name: str) -> bool:
         """Whether a column holds numbers, or is meant to: some of its cells are."""
         column = self.column(name)
-        return column.dtype.kind == "f" or any(_number(cell) is not None for cell in column)
+        return column.dtype.kind == "f" or any(_looks_like_a_number(cell) for cell in column)
 
     def numbers(self, name: str) -> Matrix:
         """Return a column as finite numbers, rows by 1 (or by the width of the block)."""
@@ -226,7 +247,7 @@ def _check_header(source: str, names: Sequence[str]) -> None:
                 f'{source}, line 1: two columns are called "{name}".',
                 remedy="Give every column a name of its own.",
             )
-    if all(_number(name) is not None for name in names):
+    if all(_looks_like_a_number(name) for name in names):
         raise InvalidData(
             f"{source}, line 1: holds numbers, not the names of columns.",
             remedy="Add a first line with one name per column.",
@@ -290,12 +311,25 @@ def _read_parquet(path: Path) -> Table:
 
 
 def _number(cell: str) -> float | None:
+    return float(cell) if _NUMBER.fullmatch(cell) else None
+
+
+def _looks_like_a_number(cell: str) -> bool:
     try:
-        return float(cell)
+        float(cell)
     except ValueError:
-        return None
+        return False
+    return True
 
 
-def _quoted(names: Iterable[str], most: int = 12) -> str:
+def _quoted(names: Iterable[str]) -> str:
     shown = [f'"{name}"' for name in names]
-    return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")
+    return ", ".join(shown[:_SHOWN]) + _more(shown)
+
+
+def _more(things: Sequence[str]) -> str:
+    return ", ..." if len(things) > _SHOWN else ""
+
+
+def _shape(column: Column) -> str:
+    return f"{column.shape}{'' if column.dtype.kind == 'f' else ' text'}"

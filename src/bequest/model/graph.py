@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bequest.core import mixing, topology
-from bequest.core.arrays import is_whole
+from bequest.core.arrays import is_whole, refuse_masked
 from bequest.errors import DisconnectedGraph, InvalidGraph
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ def _from_networkx(graph: Any, n: int | None) -> tuple[list[tuple[int, int]], in
 
 
 def _checked_edges(edges: Iterable[Any]) -> Indices:
+    refuse_masked(edges, "The list of edges", InvalidGraph)
     try:
         pairs = np.array([tuple(edge) for edge in edges])
         if pairs.size and (pairs.ndim != 2 or pairs.shape[1] != 2):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bequest.core.arrays import is_whole
+from bequest.core.arrays import is_whole, refuse_masked
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -171,6 +171,7 @@ def first_component(X: ArrayLike) -> Vector:
     >>> first_component([[0.0, 0.0], [0.0, -2.0], [0.0, 2.0]]).tolist()
     [0.0, -2.0, 2.0]
     """
+    refuse_masked(X, "X", InvalidData)
     samples: Matrix = np.asarray(X, dtype=float)
     if samples.ndim != 2 or 0 in samples.shape or not np.isfinite(samples).all():
         raise InvalidData(
@@ -185,6 +186,7 @@ def first_component(X: ArrayLike) -> Vector:
 
 
 def _column(values: ArrayLike, name: str) -> np.ndarray[Any, Any]:
+    refuse_masked(values, name, InvalidData)
     column = np.asarray(values)
     if column.ndim != 1 or column.size == 0 or column.dtype.kind not in "biufUS":
         raise InvalidData(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bequest.core import minimise
-from bequest.core.arrays import frozen, norm
+from bequest.core.arrays import frozen, norm, refuse_masked
 from bequest.core.legacy import Legacy
 from bequest.errors import DimensionMismatch, InvalidObjective, OptimumUnknown
 from bequest.model.objectives.base import Objective, Stack
@@ -175,6 +175,7 @@ class Problem:
             )
 
     def _everywhere(self, x: ArrayLike) -> Matrix:
+        refuse_masked(x, "x")
         point = np.asarray(x, dtype=float)
         if point.shape != (self.dim,):
             raise DimensionMismatch(

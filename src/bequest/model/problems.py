@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from bequest.core.arrays import refuse_masked
 from bequest.errors import InvalidObjective
 from bequest.model.objectives.quadratic import QuadraticStack
 from bequest.model.problem import Problem
@@ -102,6 +103,7 @@ def _eigenvalues(
 
 
 def _given(n: int, dim: int, spectrum: ArrayLike) -> np.ndarray:
+    refuse_masked(spectrum, "spectrum")
     eigenvalues = np.asarray(spectrum, dtype=float)
     if eigenvalues.shape != (dim,) or not (np.isfinite(eigenvalues) & (eigenvalues >= 0)).all():
         raise InvalidObjective(

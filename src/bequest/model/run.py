@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from bequest.core.arrays import frozen
+from bequest.core.arrays import frozen, norm
 from bequest.core.legacy import Legacy
 from bequest.errors import Diverged, OptimumUnknown
 from bequest.model.certify import certify
@@ -115,14 +115,17 @@ class DepartureRecord:
     failed: bool = False
 
     def __str__(self) -> str:
+        went = ("failed" if self.failed else "crashed") if self.crashed else "left"
         if not self.crashed:
-            went = "left"
             to = f"to node {self.heir}" if self.heir is not None else "to nobody"
         elif self.heir is None:
-            went, to = "failed" if self.failed else "crashed", "adopted by nobody"
-        else:
-            went = "failed" if self.failed else "crashed"
+            to = "adopted by nobody"
+        elif self.node not in self.lost:
             to = f"its checkpoint of round {self.checkpoint} adopted by node {self.heir}"
+        elif self.passed_on:
+            to = f"what it had inherited adopted by node {self.heir}, its own loss by none"
+        else:
+            to = "its own loss remembered by no node"
         return (
             f"node {self.node} {went} after round {self.round}, {to}: {self.choice} ({self.why}); "
             f"{self.vectors:g} vector{'' if self.vectors == 1 else 's'}, {self.bytes} bytes"
@@ -276,6 +279,11 @@ class Run:
         memory = sum(self.inherited.values(), Legacy.zero(self.problem.dim))
         centre = self.x.mean(axis=0) if self.status is not Status.DIVERGED else None
         return frozen(self.problem.among(self.survivors).minimiser(memory, start=centre))
+
+    @property
+    def limit_error(self) -> float:
+        """Distance of the limit to the optimum of ALL the data, which no round makes up for."""
+        return norm(self.limit - self.optimum)
 
     @cached_property
     def certificate(self) -> Certificate:

@@ -10,7 +10,6 @@ import statistics
 from collections import Counter
 from typing import TYPE_CHECKING, NotRequired, TypedDict, TypeVar
 
-from bequest.core.arrays import norm
 from bequest.errors import OptimumUnknown
 from bequest.model.run import Status
 
@@ -142,7 +141,7 @@ def document_of(run: Run, *, will: str, seed: int, exam: Exam | None = None) -> 
     """Return a run as plain data, graded if there is an exam."""
     optimum = None if run.trajectory.error is None else run.optimum
     limit = _limit(run)
-    offset = None if optimum is None or limit is None else norm(limit - optimum)
+    offset = None if optimum is None or limit is None else run.limit_error
     gone = run.status in (Status.DIVERGED, Status.LOST)
     model = None if gone else run.x.mean(axis=0)
     document: RunDocument = {

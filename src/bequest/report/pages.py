@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from bequest.store import Result
 
 FOLDER = "report"
-TITLE = "Every number of the paper, regenerated"
 _CLASSES = {
     Outcome.IN_RANGE: "good",
     Outcome.BETTER: "better",
@@ -107,6 +106,7 @@ def _exact(value: float) -> str:
 
 def _page(results: Mapping[str, Sequence[Result]], accounts: Mapping[str, Account]) -> str:
     verdicts = {study: verdict(account.checks) for study, account in accounts.items()}
+    title = _title(accounts)
     sections = "\n".join(
         _section(index, item, accounts[item.study], verdicts[item.study])
         if item.study in accounts
@@ -119,7 +119,7 @@ def _page(results: Mapping[str, Sequence[Result]], accounts: Mapping[str, Accoun
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>bequest: {TITLE.lower()}</title>
+<title>bequest: {title[0].lower()}{title[1:]}</title>
 <style>
 {_style()}
 </style>
@@ -128,7 +128,7 @@ def _page(results: Mapping[str, Sequence[Result]], accounts: Mapping[str, Accoun
 <main>
 <header class="top">
 <p class="brand">bequest</p>
-<h1>{TITLE}</h1>
+<h1>{title}</h1>
 {_introduction(verdicts)}
 </header>
 {_summary(accounts, verdicts)}
@@ -139,6 +139,15 @@ def _page(results: Mapping[str, Sequence[Result]], accounts: Mapping[str, Accoun
 </body>
 </html>
 """
+
+
+def _title(accounts: Mapping[str, Account]) -> str:
+    """Return how much of the paper is here."""
+    printed = [item.study for item in ITEMS if not item.beyond]
+    here = sum(study in accounts for study in printed)
+    if here == len(printed):
+        return "Every number of the paper, regenerated"
+    return f"{here} of the paper's {len(printed)} items, regenerated"
 
 
 def _style() -> str:

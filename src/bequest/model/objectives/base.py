@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from bequest.core.arrays import frozen
+from bequest.core.arrays import frozen, refuse_masked
 from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ class Objective(ABC):
         return self.stack([self])
 
     def _row(self, x: ArrayLike, name: str = "x") -> Matrix:
+        refuse_masked(x, name)
         row = np.asarray(x, dtype=float)
         if row.shape != (self.dim,):
             raise DimensionMismatch(
@@ -186,6 +187,7 @@ class Objective(ABC):
 
 def checked(values: ArrayLike, what: str, *, ndim: int) -> np.ndarray:
     """Return a read-only float64 copy, or say what is wrong with it."""
+    refuse_masked(values, what)
     try:
         if np.iscomplexobj(values):
             raise TypeError("complex numbers")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bequest.core.arrays import is_whole
+from bequest.core.arrays import is_whole, refuse_masked
 from bequest.core.curvature import Curvature
 from bequest.errors import (
     DimensionMismatch,
@@ -106,6 +106,7 @@ class Function(Objective):
                 remedy="Return a pair (value, gradient).",
             )
         value, gradient = answer
+        refuse_masked(gradient, "The gradient")
         slope = np.asarray(gradient, dtype=float)
         if slope.shape != (self._dim,):
             raise DimensionMismatch(
@@ -117,7 +118,9 @@ class Function(Objective):
     def product(self, x: Vector, v: Vector) -> Vector:
         """Return H(x) v, by central differences of gradients if no hvp was given."""
         if self._hvp is not None:
-            given = np.asarray(self._hvp(np.array(x), np.array(v)), dtype=float)
+            answer = self._hvp(np.array(x), np.array(v))
+            refuse_masked(answer, "The hvp")
+            given = np.asarray(answer, dtype=float)
             if given.shape != (self._dim,):
                 raise DimensionMismatch(
                     f"The hvp has shape {given.shape}, but dim is {self._dim}.",
