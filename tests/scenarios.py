@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,7 @@ WILLS = {
 }
 # Wills whose decisions the reference takes as given.
 BEYOND = (bq.wills.Drift, bq.wills.FullHessian, bq.wills.Budget)
+Losses = Callable[[np.random.Generator, int, int], list[bq.Objective]]
 EXACT = [name for name in WILLS if "printed" not in name]
 
 
@@ -121,11 +123,28 @@ def scenario(seed: int, *, rounds: int = 40) -> Scenario:
     return Scenario(losses, graph(rng, n), departures, rounds, 0.1 / stiffest, start)
 
 
-def membership(seed: int, *, rounds: int = 60) -> Scenario:
+def ill_conditioned(rng: np.random.Generator, n: int, dim: int) -> list[bq.Objective]:
+    """Quadratics of one condition number, anything up to a million, and with a basis each."""
+    kappa = 10 ** rng.uniform(0, 6)
+    losses = []
+    for _ in range(n):
+        basis = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+        values = np.exp(rng.uniform(0, np.log(kappa), dim))
+        values[0], values[-1] = kappa, 1.0
+        A = (basis * values) @ basis.T
+        losses.append(bq.Quadratic((A + A.T) / 2, 5 * rng.standard_normal(dim)))
+    return losses
+
+
+def _some(rng: np.random.Generator, n: int, dim: int) -> list[bq.Objective]:
+    return objectives(rng, n, dim, mixed=bool(rng.integers(2)))
+
+
+def membership(seed: int, *, rounds: int = 60, make: Losses = _some) -> Scenario:
     """Every kind of event, alone and together, in any order that makes sense."""
     rng = np.random.default_rng([seed, 7])
     n, dim = int(rng.integers(2, 9)), int(rng.integers(1, 5))
-    losses = objectives(rng, n, dim, mixed=bool(rng.integers(2)))
+    losses = make(rng, n, dim)
     network = graph(rng, n)
     joining = _who_can_be_missing(rng, network)
     here, waiting = set(range(n)) - joining, set(joining)

@@ -147,6 +147,11 @@ class Objective(ABC):
         cached = {name for kind in type(self).__mro__ for name in vars(kind)}
         return {name: held for name, held in vars(self).items() if name not in cached}
 
+    @property
+    def constant_hessian(self) -> bool:
+        """Whether it is a quadratic and knows it; False where it is none or cannot tell."""
+        return self._alone.constant_hessian
+
     @abstractmethod
     def stack(self, members: Sequence[Any]) -> Stack:
         """Return these losses, all of this one's family, as one stack."""

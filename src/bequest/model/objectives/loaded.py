@@ -102,6 +102,11 @@ class Loaded(Objective):
         """That of the loss itself, which is loaded to know it: only who decides a will asks."""
         return self.load().hessian_work
 
+    @property
+    def constant_hessian(self) -> bool:
+        """That of the loss itself, which is loaded to know it: only who decides a will asks."""
+        return self.load().constant_hessian
+
     def stack(self, members: Sequence[Any]) -> LoadedStack:
         """Return these losses as one stack, without loading them."""
         return LoadedStack(members)

@@ -121,8 +121,14 @@ class Estate:
         return [one for one in self.predictions if one.is_steady(self.x, within)]
 
     @cached_property
-    def is_quadratic(self) -> bool:
-        """Whether the own gradient changes evenly along the own path, as a quadratic's does."""
+    def bends_evenly(self) -> bool:
+        """Whether the own loss is a quadratic, or was one along the own path.
+
+        A quadratic knows that it is one. Of other losses the path tells: their gradient then
+        changes evenly along it.
+        """
+        if self.objective.constant_hessian:
+            return True
         if self.recent is None or len(self.recent) < 2:
             return False
         first = self.recent.X[-1]

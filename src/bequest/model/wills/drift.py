@@ -79,11 +79,11 @@ class Drift(Will):
         """Return the legacy at the predicted optimum, or at the iterate."""
         if not self.by_gradients and self.rank >= whole_hessian(estate.objective.dim):
             return FullHessian().decide(estate)  # no dearer, and nothing is left out
+        Q = _drift(estate, self.rank)
         # Without a prediction, curvature at the iterate says something about quadratics only.
-        if not estate.believed and not (self.rank and estate.is_quadratic):
+        if not estate.believed and not (self.rank and Q.shape[1] and estate.bends_evenly):
             return _without_prediction(estate, self.rank)
         anchor = _anchor(estate)
-        Q = _drift(estate, self.rank)
         legacy = self._legacy(estate, anchor, Q)
         directions = f" and {legacy.rank} directions" if self.rank else ""
         why = f"{_where(estate)}, curvature {legacy.eta:.3g}{directions}"
@@ -108,6 +108,8 @@ class FullHessian(Will):
     """Anchor at the predicted optimum, with the whole Hessian: exact for quadratics.
 
     The farewell has 2 + (d + 1)/2 vectors; worth it where that is no more than a sketch costs.
+    Exact from the first checkpoint on are losses that know that they are quadratics (Quadratic,
+    LeastSquares); a Function has to show it on its path first.
 
     Beyond the paper.
     """
@@ -121,7 +123,7 @@ class FullHessian(Will):
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the second-order Taylor polynomial, its spectrum within [a, b]."""
-        if not estate.believed and not estate.is_quadratic:
+        if not estate.believed and not estate.bends_evenly:
             return _without_prediction(estate, rank=None)
         anchor, curvature = _anchor(estate), estate.objective.curvature
         hessian = _products(estate, anchor, np.eye(anchor.size))

@@ -67,7 +67,7 @@ def _views(estate: Estate, own: Matrix | None) -> list[_View]:
     for best in (estate.believed or estate.predictions)[:1]:
         optima += [best.point, *best.earlier]
     views = [_View(slope if own is None else own, tuple(optima))]
-    if own is not None and not estate.is_quadratic:
+    if own is not None and not estate.bends_evenly:
         views.append(_View(slope, (estate.x - ahead,)))
     return views
 
