@@ -1230,7 +1230,7 @@ class Muddled(bq.wills.Will):
 def test_a_legacy_that_is_not_finite_is_the_end_of_the_node_and_nobody_gets_it():
     node = halted(started(make(will=Muddled())))
     (failed,) = order(node, arrange(2, neighbours=None, heir=0, remaining=2))
-    assert failed.why.endswith("what its will leaves behind (consensus) is not finite")
+    assert "The will of node 1 (muddled) returned a legacy (consensus) that is not" in failed.why
     assert node.state is State.GONE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -168,6 +169,13 @@ class Legacy:
         """What that is in bytes, in float64: vectors, (eta, c), one id per node remembered."""
         scalars = 0 if self.is_zero else 2 + len(self.lineage)
         return _FLOAT * (round(self.vectors * self.dim) + scalars)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all of it are numbers."""
+        arrays = (self.p, self.factor, self.weights)
+        scalars = math.isfinite(self.eta) and math.isfinite(self.c)
+        return scalars and all(bool(np.isfinite(array).all()) for array in arrays)
 
     @property
     def is_zero(self) -> bool:

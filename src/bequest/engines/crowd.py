@@ -14,7 +14,7 @@ from bequest.engines.checkpoints import Checkpoints
 from bequest.engines.diary import Diary
 from bequest.model.hindsight import Hindsight
 from bequest.model.run import ChangeRecord, DepartureRecord
-from bequest.model.wills import Bequest
+from bequest.model.wills import Bequest, decision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,7 +161,7 @@ class Crowd:
         will = self.plan.wills[node]
         remaining = len(self.network) - 1
         estate = self._estate(node, t, remaining, self.X[row], self._trackers[row], step=step)
-        bequest = will.decide(estate)
+        bequest = decision(will, estate)
         heir = topology.choose_heir(self.network, node, leaving=leaving, load=self._load)
         bridges = topology.remove(self.network, node, hub=heir)
         inherited = self.legacies.pop(node, Legacy.zero(dim))
@@ -254,7 +254,7 @@ class Crowd:
             bequest = Bequest("none", "it had no will")
         else:
             estate = self._checkpoints.of(node)
-            bequest, checkpoint = will.decide(estate), estate.round
+            bequest, checkpoint = decision(will, estate), estate.round
         if bequest.legacy is None:
             lost |= {node}
         self.lost |= lost

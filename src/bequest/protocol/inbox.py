@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,6 +38,4 @@ def is_finite(vector: Vector, dim: int) -> bool:
 
 def is_sound(legacy: Legacy, dim: int) -> bool:
     """Whether it is about that many coordinates, and all of it are numbers."""
-    numbers = math.isfinite(legacy.eta) and math.isfinite(legacy.c)
-    factors = np.isfinite(legacy.factor).all() and np.isfinite(legacy.weights).all()
-    return numbers and bool(factors) and is_finite(legacy.p, dim)
+    return legacy.p.shape == (dim,) and legacy.is_finite

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
-from bequest.model.wills import Estate
+from bequest.errors import InvalidWill
+from bequest.model.wills import Estate, decision
 from bequest.protocol.events import Checkpointed
-from bequest.protocol.inbox import is_finite, is_sound
 from bequest.protocol.memory import Memory
 
 if TYPE_CHECKING:
@@ -81,13 +81,14 @@ class Testament:
             by_gradients=self._will.by_gradients,
             descended=self._descended,
         )
-        bequest = self._will.decide(estate)
+        # Better to fail by its own account than to be accused by whoever receives it.
+        bequest = decision(self._will, estate)
+        if bequest.handoff == "printed":
+            raise InvalidWill(
+                f"The will of node {self._ident} ({self._will.title}) hands over as printed.",
+                remedy="The printed correction is an ablation for the vector engine; real nodes "
+                "keep the invariant.",
+            )
         if "local_track" in vars(estate):  # the next decision goes on from here
             self._descended = after, estate.local_track
-        legacy = bequest.legacy
-        if legacy is not None and is_finite(x, x.size) and not is_sound(legacy, x.size):
-            # Better to fail by its own account than to be accused by whoever receives it.
-            raise FloatingPointError(
-                f"what its will leaves behind ({bequest.choice}) is not finite"
-            )
         return bequest

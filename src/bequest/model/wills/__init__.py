@@ -18,6 +18,7 @@ from bequest.model.wills.base import (
 )
 from bequest.model.wills.drift import Budget, Drift, FullHessian
 from bequest.model.wills.paper import Classic, Consensus, Forgetful, LocalTrack, PointOnly
+from bequest.model.wills.probate import decision
 
 __all__ = [
     "Adaptive",
@@ -37,5 +38,6 @@ __all__ = [
     "Setting",
     "Will",
     "check_wills",
+    "decision",
     "will_of",
 ]

@@ -203,9 +203,18 @@ class Bequest:
 
 
 class Will(ABC):
-    """The policy that decides what a leaver bequeaths."""
+    """The policy that decides what a leaver bequeaths.
+
+    ``label`` is what it is called in tables and records; a class that gives none is called by its
+    own name, and never by that of the will it is derived from.
+    """
 
     label: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "label" not in vars(cls):
+            cls.label = cls.__name__
 
     @property
     def title(self) -> str:
@@ -264,11 +273,24 @@ def check_wills(will: object, *, n: int) -> None:
                 f"{one!r} is not a will.",
                 remedy="Pass one of bequest.wills, e.g. wills.Adaptive().",
             )
+        title = _title_of(one)
+        if not isinstance(title, str) or not title.strip():
+            raise InvalidWill(
+                f"The will {type(one).__name__} is called {title!r}.",
+                remedy="Give it a label that is a text, or none at all to call it by its class.",
+            )
         if node is not None and node not in range(n):
             raise InvalidWill(
                 f"There is a will for node {node!r}, who does not exist.",
                 remedy=f"Nodes are numbered 0..{n - 1}; the default has the key None.",
             )
+
+
+def _title_of(will: Will) -> object:
+    try:
+        return will.title
+    except Exception as error:  # noqa: BLE001 - a user's own title may raise anything
+        return error
 
 
 def will_of(will: Will | Mapping[int | None, Will], node: int) -> Will:

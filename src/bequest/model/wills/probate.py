@@ -1,0 +1,145 @@
+"""Proving a will: what it decided is checked before it is carried out.
+
+A will may be a user's own. What it returns becomes part of what the heir minimises and of the
+records, so whatever could not be carried out, or could not be told from something else later, is
+refused here, for every engine alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+
+from bequest.core.arrays import frozen, is_whole
+from bequest.core.legacy import Legacy
+from bequest.errors import InvalidWill
+from bequest.model.wills.base import Bequest, Choice, Handoff
+
+if TYPE_CHECKING:
+    from bequest.model.wills.base import Estate, Will
+
+CHOICES: tuple[str, ...] = get_args(Choice)
+HANDOFFS: tuple[str, ...] = (*get_args(Handoff), "restart")
+_RETURN = "Return Bequest(choice, why, legacy, anchor) of bequest.wills from decide."
+
+
+def decision(will: Will, estate: Estate) -> Bequest:
+    """Return what the will decides about the estate.
+
+    Raises:
+        InvalidWill: it is no bequest, or one that cannot be carried out.
+    """
+    try:
+        bequest = will.decide(estate)
+    except Exception as error:
+        error.add_note(f"It is the will of node {estate.node} ({will.title}) that failed.")
+        raise
+    found = _objection(bequest, estate)
+    if found is not None:
+        what, remedy = found
+        raise InvalidWill(
+            f"The will of node {estate.node} ({will.title}) returned {what}.", remedy=remedy
+        )
+    # What is on record must not change behind its back.
+    return bequest if bequest.anchor is None else replace(bequest, anchor=frozen(bequest.anchor))
+
+
+def _objection(bequest: object, estate: Estate) -> tuple[str, str] | None:
+    """Return what is wrong with it and what to do, or None."""
+    # A subclass could compose another message than the one that is recorded.
+    if type(bequest) is not Bequest:
+        return f"{_named(bequest)}, not a Bequest", _RETURN
+    whole = bequest.rank is None or is_whole(bequest.rank, least=0)
+    for name, right, remedy in (
+        ("choice", bequest.choice in CHOICES, f"Use one of {', '.join(CHOICES)}."),
+        ("handoff", bequest.handoff in HANDOFFS, f"Use one of {', '.join(HANDOFFS)}."),
+        ("why", isinstance(bequest.why, str), "Say why in a text."),
+        ("rank", whole, "Use a whole number >= 0, or None."),
+    ):
+        if not right:
+            return f"a Bequest with {name}={getattr(bequest, name)!r}", remedy
+    return (
+        _about_arrays(bequest, estate) or _about_legacy(bequest, estate) or _about_accounts(bequest)
+    )
+
+
+def _about_arrays(bequest: Bequest, estate: Estate) -> tuple[str, str] | None:
+    dim = estate.x.size
+    anchor, along = bequest.anchor, bequest.along
+    if anchor is not None and not _is_array(anchor, (dim,), estate):
+        return (
+            f"a Bequest whose anchor is not {dim} finite numbers",
+            "Give the point where the legacy is exact, such as estate.x, or None.",
+        )
+    if along is not None:
+        columns = along.shape[-1] if isinstance(along, np.ndarray) and along.ndim else 0
+        if not _is_array(along, (dim, columns), estate):
+            return (
+                f"a Bequest whose along is not a finite array with {dim} rows",
+                "Give one column per direction, or None.",
+            )
+    return None
+
+
+def _about_legacy(bequest: Bequest, estate: Estate) -> tuple[str, str] | None:
+    legacy, dim = bequest.legacy, estate.x.size
+    if legacy is None:
+        return None
+    made = "Make it with estate.anchored_at(anchor, eta), or Legacy.anchored(estate.node, ...)."
+    if type(legacy) is not Legacy:
+        return f"a Bequest whose legacy is {_named(legacy)}", f"{made} None is for no legacy."
+    if legacy.p.shape != (dim,):
+        shape = " by ".join(map(str, legacy.p.shape))
+        return f"a legacy in {shape} dimensions, but the problem has {dim}", made
+    # Of iterates that are not numbers there is no legacy that is.
+    if not legacy.is_finite and np.isfinite(estate.x).all():
+        return (
+            f"a legacy ({bequest.choice}) that is not finite",
+            "See what the loss gives at the anchor, and what the will makes of it.",
+        )
+    if legacy.lineage != {estate.node: 1} or legacy.blended:
+        return (
+            f"a legacy of {', '.join(map(str, legacy.lineage)) or 'nobody'}",
+            f"{made} It is of the leaver alone; what it inherited is passed on without its will.",
+        )
+    if bequest.handoff == "restart":
+        return (
+            'a legacy with handoff="restart", which hands over nothing',
+            'Use handoff="exact", or no legacy.',
+        )
+    return None
+
+
+def _about_accounts(bequest: Bequest) -> tuple[str, str] | None:
+    for name in ("bounds", "predicted", "branches"):
+        account = getattr(bequest, name)
+        if not isinstance(account, Mapping) or not all(choice in CHOICES for choice in account):
+            return (
+                f"a Bequest with {name}={account!r}",
+                f"Use a mapping whose keys are among {', '.join(CHOICES)}.",
+            )
+        for choice, entry in account.items():
+            if name == "branches":
+                right = entry is None or type(entry) is Legacy
+            else:
+                right = isinstance(entry, int | float | np.number)
+            if not right:
+                return (
+                    f"a Bequest whose {name} of {choice} is {_named(entry)}",
+                    "Use legacies or None." if name == "branches" else "Use numbers.",
+                )
+    return None
+
+
+def _is_array(array: object, shape: tuple[int, ...], estate: Estate) -> bool:
+    """Whether it is an array of that shape, and of numbers unless the iterate is not."""
+    if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype.kind not in "fiu":
+        return False
+    return bool(np.isfinite(array).all()) or not bool(np.isfinite(estate.x).all())
+
+
+def _named(thing: object) -> str:
+    return "None" if thing is None else f"a {type(thing).__name__}"
