@@ -1,31 +1,53 @@
-"""Reading off a finished run what the theorems promise about it."""
+"""Reading off a finished run what the theorems promise about it.
+
+No premise is taken from what a will says of itself: what was sent is held against the leaver's own
+loss (``evidence``), what the survivors hold against what was sent, and x* against the losses.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.core import bounds as branch_bounds
 from bequest.core import certificates as promise
 from bequest.core.arrays import norm
 from bequest.core.certificates import Bound, Certificate, Premise
 from bequest.core.legacy import Legacy
+from bequest.errors import OptimumUnknown
+from bequest.model.facts import Facts
 
 if TYPE_CHECKING:
-    from bequest.core.arrays import Vector
-    from bequest.model.problem import Ensemble
-    from bequest.model.run import DepartureRecord, Run
+    from bequest.model.evidence import Evidence
+    from bequest.model.run import Run
+    from bequest.model.wills import Choice
+
+# Two ways to compute one bound agree to this.
+_SAME = 1e-6
 
 
 def certify(run: Run) -> Certificate:
-    """Return every bound of the theory, with its premises checked on this run."""
-    facts = _Facts(run)
+    """Return every bound of the theory, with its premises checked on this run.
+
+    Raises:
+        OptimumUnknown: x* is not known, or data that it takes to check a premise are on their
+            hosts.
+    """
+    facts = Facts(run)
+    if facts.counted.away:
+        raise OptimumUnknown(
+            "A certificate holds what was sent against the losses, and the data of some nodes are "
+            "on their hosts.",
+            remedy="Go by what is measured without them, such as the disagreement and the "
+            "gradients of run.trajectory.",
+        )
     bounds = [_tight(facts), _main(facts)]
     if any(record.bounds for record in facts.records):
         bounds.append(_selective(facts))
-    if any(record.choice == "point" for record in facts.records):
+    if facts.points:
         bounds += [_point_only(facts), _capped_point(facts)]
     if run.problem.regime == "C" and facts.anchored:
         bounds += _convex(facts)
@@ -34,166 +56,11 @@ def certify(run: Run) -> Certificate:
     return Certificate(tuple(bounds))
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """The numbers that the bounds are made of."""
-
-    run: Run
-
-    @cached_property
-    def records(self) -> list[DepartureRecord]:
-        """How everybody went who is gone and still counts, the last time; in order."""
-        latest = {record.node: record for record in self.run.departures}
-        forgotten = {
-            change.node
-            for change in self.run.changes
-            if change.kind == "forget" and change.round > latest[change.node].round
-        }
-        still = set(latest).difference(self.run.survivors, forgotten)
-        return [r for r in self.run.departures if r.node in still and r is latest[r.node]]
-
-    @cached_property
-    def counted(self) -> Ensemble:
-        """Everybody whose loss is in the sum that is aimed at in the end."""
-        gone = (record.node for record in self.records)
-        return self.run.problem.among({*self.run.survivors, *gone})
-
-    def value(self, x: Vector) -> float:
-        """Return that sum at x."""
-        return float(self.counted.values(np.broadcast_to(x, (self.counted.size, x.size))).sum())
-
-    @cached_property
-    def anchored(self) -> list[DepartureRecord]:
-        """The departures that left a legacy of the paper's kind, still remembered."""
-        gone = set(self.run.lost)
-        return [
-            record
-            for record in self.records
-            if record.choice in ("consensus", "local") and record.node not in gone
-        ]
-
-    @cached_property
-    def blurs(self) -> list[Legacy]:
-        """What compressing messages changed, as far as it is still remembered."""
-        inside = {node for q in self.run.inherited.values() for node in q.lineage}
-        return [
-            record.blur
-            for record in self.run.departures
-            if record.blur is not None and not inside.isdisjoint({record.node, *record.passed_on})
-        ]
-
-    @cached_property
-    def optimum(self) -> Vector:
-        """x*; in regime (C) the minimiser closest to the last anchor (prop:certC)."""
-        problem = self.run.problem
-        if problem.regime == "SC" or not self.anchored:
-            return self.run.optimum
-        last = self.anchored[-1].anchor
-        return self.counted.minimiser(Legacy.zero(problem.dim), start=last)
-
-    @cached_property
-    def scale(self) -> float:
-        return 1.0 + norm(self.optimum)
-
-    @cached_property
-    def pulls(self) -> dict[int, float]:
-        """zeta_i = |grad f_i(x*)| of every node that is gone."""
-        return {
-            record.node: norm(self.run.problem.objective(record.node).gradient(self.optimum))
-            for record in self.records
-        }
-
-    @cached_property
-    def bias(self) -> float:
-        """|limit - x*|."""
-        return norm(self.run.limit - self.optimum)
-
-    @cached_property
-    def strength(self) -> float:
-        """The certified curvature of what the survivors minimise."""
-        return self.survivors_strength + sum(q.curvature[0] for q in self.run.inherited.values())
-
-    @cached_property
-    def survivors_strength(self) -> float:
-        return float(self.run.problem.a[list(self.run.survivors)].sum())
-
-    @cached_property
-    def targets(self) -> list[Vector]:
-        """x*_0, x*_1, ...: the minimiser of the running objective after each departure."""
-        problem = self.run.problem
-        alive = set(range(problem.n))
-        memories: dict[int, Legacy] = {}
-        targets = [self.optimum]
-        for record in self.records:
-            alive.discard(record.node)
-            if record.legacy is not None:
-                memories[record.node] = record.legacy
-            for node in record.lost:
-                memories.pop(node, None)
-            memory = sum(memories.values(), Legacy.zero(problem.dim))
-            targets.append(problem.among(alive).minimiser(memory, start=targets[-1]))
-        return targets
-
-    @cached_property
-    def beta(self) -> float:
-        problem = self.run.problem
-        return (problem.kappa - 1) / (2 * problem.n)
-
-    def distance(self, record: DepartureRecord) -> float:
-        """|y - x*|."""
-        assert record.anchor is not None  # noqa: S101 - asked of anchored legacies only
-        return norm(record.anchor - self.optimum)
-
-    # --- premises ---------------------------------------------------------------------------
-
-    @property
-    def sound(self) -> tuple[Premise, ...]:
-        """What every theorem takes for granted."""
-        return (
-            Premise("the run stayed bounded", self.run.status != "diverged"),
-            Premise("every curvature is certified", self.run.problem.certified),
-            Premise("every hand-off was exact", all(r.exact_handoff for r in self.run.departures)),
-        )
-
-    @property
-    def graceful(self) -> Premise:
-        """What the paper is about."""
-        crashed = any(record.crashed for record in self.run.departures)
-        return Premise("only graceful departures (as:grace)", not crashed and not self.run.changes)
-
-    @property
-    def strongly_convex(self) -> Premise:
-        return Premise("every loss is strongly convex (SC)", self.run.problem.regime == "SC")
-
-    @property
-    def all_anchored(self) -> Premise:
-        return Premise(
-            "every leaver left a gradient-anchored legacy with the midpoint curvature",
-            len(self.anchored) == len(self.records),
-        )
-
-    @property
-    def small(self) -> Premise:
-        kbeta = len(self.records) * self.beta if self.records else 0.0
-        return Premise(f"k beta = {kbeta:.3g} <= 1/2", kbeta <= 0.5)
-
-    @property
-    def one_at_a_time(self) -> Premise:
-        rounds = [record.round for record in self.records]
-        return Premise("one departure per round (as:net)", len(set(rounds)) == len(rounds))
-
-
-def _tight(facts: _Facts) -> Bound:
-    residuals = []
-    for record in facts.records:
-        zeta = facts.pulls[record.node]
-        if record.node in facts.run.lost:
-            residuals.append(zeta)
-        elif record.choice == "point":
-            assert record.legacy is not None  # noqa: S101 - point-only legacies are legacies
-            residuals.append(record.legacy.eta * facts.distance(record) + zeta)
-        else:
-            residuals.append(_worst_residual(facts, record))
+def _tight(facts: Facts) -> Bound:
+    residuals = [
+        _worst_residual(facts, one) if one.remembered else facts.pulls[one.node]
+        for one in facts.evidence
+    ]
     residuals += [norm(blur.gradient(facts.optimum)) for blur in facts.blurs]
     return Bound(
         "tight",
@@ -212,22 +79,24 @@ def _tight(facts: _Facts) -> Bound:
     )
 
 
-def _worst_residual(facts: _Facts, record: DepartureRecord) -> float:
+def _worst_residual(facts: Facts, one: Evidence) -> float:
     """Return the largest |(grad q - grad f)(x*)| of any loss with this leaver's curvature range.
 
     For a curvature eta in every direction that is max(eta - a, b - eta) |y - x*|: the spread times
     the distance at the midpoint (lem:center), and never more than twice that. A legacy whose
-    gradient at its anchor is not the loss's (an averaged one) adds what it is off by.
+    gradient at its anchor is not the loss's (an averaged one, a point-only one) adds what it is
+    off by; and it cannot be off by more than both pulls at x* together, its own and zeta.
     """
-    assert record.legacy is not None  # noqa: S101 - asked of those who are remembered
-    assert record.anchor is not None  # noqa: S101 - and every legacy has an anchor
-    loss = facts.run.problem.objective(record.node)
-    low, high = record.legacy.curvature
-    off = norm(record.legacy.gradient(record.anchor) - loss.gradient(record.anchor))
-    return max(high - loss.curvature.a, loss.curvature.b - low) * facts.distance(record) + off
+    assert one.record.legacy is not None  # noqa: S101 - asked of those who are remembered
+    low, high = one.spectrum
+    curvature = one.loss.curvature
+    worst = max(high - curvature.a, curvature.b - low) * facts.distance(one) + one.off
+    if one.is_anchored:
+        return worst
+    return min(worst, norm(one.record.legacy.gradient(facts.optimum)) + facts.pulls[one.node])
 
 
-def _main(facts: _Facts) -> Bound:
+def _main(facts: Facts) -> Bound:
     premises = (
         *facts.sound,
         facts.graceful,
@@ -239,9 +108,8 @@ def _main(facts: _Facts) -> Bound:
     promised = np.inf
     if facts.graceful.holds and facts.all_anchored.holds and facts.strongly_convex.holds:
         rho = [
-            norm(record.anchor - target)
-            for record, target in zip(facts.records, facts.targets, strict=False)
-            if record.anchor is not None
+            norm(one.anchor - target)
+            for one, target in zip(facts.evidence, facts.targets, strict=False)
         ]
         promised = promise.main_bias(beta=facts.beta, distances=rho)
     return Bound(
@@ -254,23 +122,21 @@ def _main(facts: _Facts) -> Bound:
     )
 
 
-def _selective(facts: _Facts) -> Bound:
+def _selective(facts: Facts) -> Bound:
     """Return cor:selective, each departure at the bound of the branch it took.
 
     A forgotten node costs zeta/((n-k) mu), and an anchored one at most 2 omega |y - x*|/(n mu) as
     long as no more than half of the nodes are forgotten: then no smallness of k beta is needed.
+    Which branch that is shows in what was sent; what it costs at most is computed again.
     """
-    n, survivors, pilot = facts.run.problem.n, len(facts.run.survivors), facts.run.pilot
-    compared = [record for record in facts.records if record.bounds]
-    covered = pilot is None or all(
-        pilot.error(record.round) >= norm(record.x - facts.optimum) for record in compared
-    )
+    n, survivors = facts.run.problem.n, len(facts.run.survivors)
+    taken = [_branch(facts, one) for one in facts.evidence]
+    compared = [branch for branch in taken if branch is not None]
     terms = []
-    for index, record in enumerate(facts.records):
-        if record.bounds:
+    for index, branch in enumerate(taken):
+        if branch is not None:
             remaining = n - index - 1  # when the will decided; the corollary counts at the end
-            scale = remaining / survivors if record.choice == "none" else 1.0
-            terms.append(record.bounds[record.choice] * scale)
+            terms.append(branch.cost * (remaining / survivors if branch.name == "none" else 1.0))
     forgotten = len(facts.run.lost)
     return Bound(
         "cor:selective",
@@ -279,26 +145,107 @@ def _selective(facts: _Facts) -> Bound:
             *facts.sound,
             facts.graceful,
             facts.strongly_convex,
-            Premise("every leaver compared its branches", len(compared) == len(facts.records)),
-            Premise("the pilot's certificate covers every departure", covered),
+            Premise("every leaver compared its branches", len(compared) == len(taken)),
+            Premise(
+                "the pilot's certificate covers every departure",
+                all(branch.covered for branch in compared),
+            ),
             Premise(f"at most half are forgotten ({forgotten} of {n})", forgotten <= n / 2),
         ),
-        sum(terms),
+        math.fsum(terms) if len(compared) == len(taken) else np.inf,
         facts.bias,
         scale=facts.scale,
     )
 
 
-def _point_only(facts: _Facts) -> Bound:
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """The branch of the three-way rule that a departure took, and what it costs at most.
+
+    ``covered``: whether that is no less than with the true distances.
+    """
+
+    name: Choice
+    cost: float
+    covered: bool
+
+
+def _branch(facts: Facts, one: Evidence) -> _Branch | None:
+    """Return which of the paper's branches was taken, or None if it is none of them.
+
+    None also if the leaver did not compare, did not take the branch of which it said that it costs
+    least, or gave a cost that is neither the certified one nor the one with the true distances.
+    """
+    said = one.record.bounds
+    names: tuple[Choice, ...] = ("local",)
+    if one.record.legacy is None:
+        names = ("none",)
+    elif not one.is_anchored:
+        return None
+    elif one.is_at_iterate:
+        names = ("consensus", "local")
+    smallest = min(said.values(), default=np.nan)
+    for name in names:
+        if said.get(name) == smallest:
+            return _priced(facts, one, name)
+    return None
+
+
+def _priced(facts: Facts, one: Evidence, name: Choice) -> _Branch | None:
+    """Return the branch at the cost that its will gave, if that is one of the rule's."""
+    run, record, pilot = facts.run, one.record, facts.run.pilot
+    problem, curvature = run.problem, one.loss.curvature
+    remaining = problem.n - facts.records.index(record) - 1
+    if problem.mu == 0:
+        return None
+
+    def anchored(distance: float) -> float:
+        return branch_bounds.anchored_bias(
+            spread=curvature.spread, distance=distance, n=problem.n, mu=problem.mu
+        )
+
+    def forgetting(heterogeneity: float) -> float:
+        return branch_bounds.forgetting_bias(
+            heterogeneity=heterogeneity, remaining=remaining, mu=problem.mu
+        )
+
+    true = forgetting(facts.pulls[one.node]) if name == "none" else anchored(facts.distance(one))
+    slack = _SAME * true + 1e-11 * facts.scale
+    if abs(record.bounds[name] - true) <= slack:
+        return _Branch(name, record.bounds[name], covered=True)
+    if pilot is None:
+        return None
+    error = pilot.error(record.round)
+    covered = error >= norm(record.x - facts.optimum)
+    if name == "none":
+        certified = forgetting(norm(one.loss.gradient(record.x)) + curvature.b * error)
+    elif name == "consensus":
+        certified = anchored(error)
+    else:
+        descent_left = norm(one.loss.gradient(one.anchor)) / curvature.a
+        certified = anchored(pilot.zeta / curvature.a + descent_left)
+    if math.isclose(record.bounds[name], certified, rel_tol=_SAME):
+        return _Branch(name, certified, covered=covered and certified >= true - slack)
+    if name == "none" and not math.isnan(pilot.spread):
+        sharper = branch_bounds.sensitivity_bias(
+            kappa=problem.kappa, radius=pilot.spread, remaining=remaining
+        )
+        if math.isclose(record.bounds[name], sharper, rel_tol=_SAME):
+            held = pilot.spread >= facts.spread * (1 - _SAME)
+            return _Branch(name, sharper, covered=covered and held)
+    return None
+
+
+def _point_only(facts: Facts) -> Bound:
     problem, pilot = facts.run.problem, facts.run.pilot
-    points = [record for record in facts.records if record.choice == "point"]
-    errors = [pilot.error(record.round) if pilot else np.inf for record in points]
-    pulls = [norm(problem.objective(r.node).gradient(r.x)) for r in points]
-    weights = [r.legacy.eta if r.legacy else 0.0 for r in points]
+    points = facts.points
+    errors = [pilot.error(one.record.round) if pilot else np.inf for one in points]
+    pulls = [norm(one.loss.gradient(one.record.x)) for one in points]
+    weights = [one.weight for one in points]
     free = all(
         w >= 0.999 * pull / e for w, pull, e in zip(weights, pulls, errors, strict=True) if e > 0
     )
-    covered = all(e >= facts.distance(r) for r, e in zip(points, errors, strict=True))
+    covered = all(e >= facts.distance(one) for one, e in zip(points, errors, strict=True))
     return Bound(
         "prop:pointonly",
         "the limit's distance to x*, with the scheduled weights",
@@ -306,7 +253,7 @@ def _point_only(facts: _Facts) -> Bound:
             *facts.sound,
             facts.graceful,
             facts.strongly_convex,
-            _only_points(facts, points),
+            _only_points(facts),
             Premise("no weight is capped", free),
             Premise(
                 "every weight is at least (n-1) mu",
@@ -317,8 +264,8 @@ def _point_only(facts: _Facts) -> Bound:
         promise.point_only_bias(
             errors=errors,
             heterogeneity=[
-                pull + float(problem.b[r.node]) * e
-                for r, pull, e in zip(points, pulls, errors, strict=True)
+                pull + one.loss.curvature.b * e
+                for one, pull, e in zip(points, pulls, errors, strict=True)
             ],
             survivors=len(facts.run.survivors),
             mu=problem.mu,
@@ -331,16 +278,16 @@ def _point_only(facts: _Facts) -> Bound:
     )
 
 
-def _capped_point(facts: _Facts) -> Bound:
-    points = [record for record in facts.records if record.choice == "point"]
+def _capped_point(facts: Facts) -> Bound:
+    points = facts.points
     return Bound(
         "prop:pointonly (capped)",
         "the limit's distance to x*, whatever the weights",
-        (*facts.sound, facts.graceful, facts.strongly_convex, _only_points(facts, points)),
+        (*facts.sound, facts.graceful, facts.strongly_convex, _only_points(facts)),
         promise.capped_point_bias(
-            weights=[r.legacy.eta if r.legacy else 0.0 for r in points],
-            distances=[facts.distance(r) for r in points],
-            heterogeneity=[facts.pulls[r.node] for r in points],
+            weights=[one.weight for one in points],
+            distances=[facts.distance(one) for one in points],
+            heterogeneity=[facts.pulls[one.node] for one in points],
             survivors_strength=facts.survivors_strength,
         )
         if facts.survivors_strength > 0
@@ -350,24 +297,26 @@ def _capped_point(facts: _Facts) -> Bound:
     )
 
 
-def _only_points(facts: _Facts, points: list[DepartureRecord]) -> Premise:
-    return Premise("every legacy is point-only", len(points) == len(facts.records))
+def _only_points(facts: Facts) -> Premise:
+    only = len(facts.points) == len(facts.records) and not facts.blurs
+    at_iterates = all(one.is_at_iterate for one in facts.points)
+    return Premise("every legacy is point-only, a pull toward an iterate", only and at_iterates)
 
 
-def _convex(facts: _Facts) -> list[Bound]:
+def _convex(facts: Facts) -> list[Bound]:
     """Return thm:cvx and prop:certC."""
     problem, run = facts.run.problem, facts.run
-    leavers = [record.node for record in facts.anchored]
+    leavers = [one.node for one in facts.anchored]
     premises = (
         *facts.sound,
         facts.graceful,
         facts.all_anchored,
         Premise("no leaver is strongly convex (C)", bool((problem.a[leavers] == 0).all())),
-        Premise("every anchor is an iterate", all(r.choice == "consensus" for r in facts.anchored)),
+        Premise("every anchor is an iterate", all(one.is_at_iterate for one in facts.anchored)),
         Premise("every loss is curved somewhere", float(problem.b.min()) > 0),
     )
     ratio = float(problem.b.max() / problem.b.min()) if problem.b.min() > 0 else np.inf
-    errors = [facts.distance(record) for record in facts.anchored]
+    errors = [facts.distance(one) for one in facts.anchored]
     best = facts.value(facts.optimum)
     hessian = problem.among(run.survivors).total_hessian(run.limit)
     memory = sum(q.curvature[0] for q in run.inherited.values())
@@ -402,12 +351,12 @@ def _convex(facts: _Facts) -> list[Bound]:
     return bounds + _growth(facts, premises, best)
 
 
-def _growth(facts: _Facts, premises: tuple[Premise, ...], best: float) -> list[Bound]:
+def _growth(facts: Facts, premises: tuple[Premise, ...], best: float) -> list[Bound]:
     """Return prop:certC (a) and (b), each at the departure where it is tightest."""
     problem = facts.run.problem
     growth = problem.quadratic_growth()
     known = (*premises, Premise("F grows quadratically with a known modulus", growth > 0))
-    anchors = [record.anchor for record in facts.anchored if record.anchor is not None]
+    anchors = [one.anchor for one in facts.anchored]
     zero = Legacy.zero(problem.dim)
     nearest = [facts.counted.minimiser(zero, start=y) for y in anchors]
     gamma = [
@@ -430,16 +379,13 @@ def _growth(facts: _Facts, premises: tuple[Premise, ...], best: float) -> list[B
     ]
 
 
-def _floor(facts: _Facts) -> Bound:
+def _floor(facts: Facts) -> Bound:
     """Return thm:lower, at the departure where it is highest."""
     problem, floors = facts.run.problem, []
-    for record in facts.anchored:
-        assert record.legacy is not None  # noqa: S101 - anchored legacies are legacies
-        a, b = float(problem.a[record.node]), float(problem.b[record.node])
-        rest = facts.strength - record.legacy.eta
-        floors.append(
-            promise.first_order_floor(a=a, b=b, distance=facts.distance(record), rest=rest)
-        )
+    for one in facts.anchored:
+        a, b = float(problem.a[one.node]), float(problem.b[one.node])
+        rest = facts.strength - one.weight
+        floors.append(promise.first_order_floor(a=a, b=b, distance=facts.distance(one), rest=rest))
     return Bound(
         "thm:lower",
         "a comparison of bounds: our promise, and what no memory of one gradient can beat",

@@ -66,7 +66,7 @@ class DepartureRecord:
         node: who left.
         round: after which round.
         will: the will's label.
-        choice: which branch it took.
+        choice: which branch it took, as the will calls it; a certificate goes by the legacy.
         why: in words.
         heir: who inherited, or adopted what a crashed node had left with its buddies; None if
             nothing was handed over.
