@@ -628,12 +628,31 @@ def make_checkpoint(
     return Checkpoint(t, choice, bounds, legacy)
 
 
-def buddies_of(neighbours: dict[int, set[int]], node: int, count: int) -> list[int]:
-    """Who keeps a node's checkpoints: neighbours first, then strangers; the next ids upward."""
+def buddies_of(
+    neighbours: dict[int, set[int]],
+    node: int,
+    count: int,
+    where: Mapping[int, tuple[str, ...]] | None = None,
+) -> list[int]:
+    """Who keeps a node's checkpoints: neighbours first, then strangers; the next ids upward.
+
+    `where` says on which host, on which machine (and so on) each is. Of all who are left the next
+    buddy is on the host with the fewest buddies, of these on the machine with the fewest; the
+    node's own host and its own machine come after all others.
+    """
     upward = sorted(j for j in neighbours if j > node) + sorted(j for j in neighbours if j < node)
     near = [j for j in upward if j in neighbours[node]]
     far = [j for j in upward if j not in neighbours[node]]
-    return (near + far)[:count]
+    found: list[int] = []
+    for _ in range(count):
+        left = [j for j in near + far if j not in found]
+        for level in range(len(where[node]) if where else 0):
+            there = {j: where[j][level] for j in left + found}
+            left = [j for j in left if there[j] != where[node][level]] or left
+            crowd = {j: sum(there[b] == there[j] for b in found) for j in left}
+            left = [j for j in left if crowd[j] == min(crowd.values())]
+        found += left[:1]
+    return found
 
 
 def crash(

@@ -46,6 +46,37 @@ def test_sigkill_of_a_host(cluster):
     assert fault.since("crashed") < 2.0
 
 
+def test_two_buddies_survive_two_hosts_that_die_together(cluster):
+    """Every pair of nodes are neighbours: nothing but the hosts says where buddies are to be."""
+
+    def both(view):
+        pids = [view.hosts[name].pid for name in ("host 1", "host 2")]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        return pids
+
+    fault, rng = Fault(both), np.random.default_rng(3)
+    # Losses that are remembered exactly: whoever is lost moves the limit.
+    losses = [bq.Quadratic(h * np.eye(5), rng.standard_normal(5)) for h in rng.uniform(1, 3, 12)]
+    run = bq.solve(
+        bq.Problem(losses),
+        bq.graphs.complete(12),
+        engine=Ray(nodes_per_host=3, patience=3.0, watch=fault),
+        **{**COMMON, "will": bq.wills.Consensus(), "buddies": 2},
+    )
+    check_sound(run, fault)
+    dead = list(range(3, 9))
+    assert of(run, crashed=True) == dead
+    assert run.survivors == (0, 1, 2, 9, 10, 11)
+    assert run.lost == ()
+    # What the second buddy of a node was there for: its first one has died with it.
+    assert {record.heir for record in run.departures} <= {0, 1, 2, 9, 10, 11}
+    remembered = {node: legacy.lineage for node, legacy in run.inherited.items()}
+    assert sorted(node for inside in remembered.values() for node in inside) == dead
+    np.testing.assert_allclose(run.limit, run.optimum, rtol=0, atol=1e-9)
+    assert run.error[-1] < 1e-9
+
+
 def test_sigkill_of_the_steward(cluster):
     fault = Fault(lambda view: os.kill(view.steward, signal.SIGKILL) or [view.steward])
     run = solve(fault, departures=[bq.Departure(3, 350)])

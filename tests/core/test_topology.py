@@ -1,7 +1,10 @@
 """Who inherits, and how the network closes ranks: rules checked on every small network."""
 
+import itertools
+
 import networkx
 import pytest
+import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -191,28 +194,39 @@ def test_a_network_hears_both_ways_and_repeats_once(edges):
 # --- hosts and buddies --------------------------------------------------------------------------
 
 
+@st.composite
+def placed(draw, **sizes):
+    """A network, and for each node its host and the machine that its host is on."""
+    network = draw(networks(**sizes))
+    machine_of = [f"machine {draw(st.integers(0, 2))}" for _ in range(draw(st.integers(1, 5)))]
+    hosts = {node: draw(st.integers(0, len(machine_of) - 1)) for node in network}
+    return network, {node: (f"host {k}", machine_of[k]) for node, k in hosts.items()}
+
+
 @some
-@given(network=networks(), data=st.data())
-def test_an_heir_on_another_host_comes_before_a_less_loaded_one_on_the_leavers(network, data):
+@given(placed=placed(), data=st.data())
+def test_an_heir_elsewhere_comes_before_a_less_loaded_one_close_to_the_leaver(placed, data):
+    network, where = placed
     leaver = data.draw(st.sampled_from(sorted(network)))
-    hosts = {node: data.draw(st.integers(0, 2)) for node in network}
     load = {node: data.draw(st.integers(0, 2)) for node in network}
     heir = topology.choose_heir(
-        network, leaver, leaving={leaver}, load=load.__getitem__, host=hosts.__getitem__
+        network, leaver, leaving={leaver}, load=load.__getitem__, domains=where.__getitem__
     )
-    elsewhere = {node for node in network[leaver] if hosts[node] != hosts[leaver]}
-    candidates = elsewhere or network[leaver]
+    host, machine = where[leaver]
+    off_the_machine = {node for node in network[leaver] if where[node][1] != machine}
+    off_the_host = {node for node in network[leaver] if where[node][0] != host}
+    candidates = off_the_machine or off_the_host or network[leaver]
     assert heir in candidates
     assert (load[heir], heir) == min((load[node], node) for node in candidates)
 
 
 def test_staying_comes_before_another_host():
     network = topology.network_of(range(3), [(0, 1), (0, 2)])
-    hosts = {0: "a", 1: "a", 2: "b"}
+    hosts = {0: ("a",), 1: ("a",), 2: ("b",)}
 
     def heir(leaving):
         return topology.choose_heir(
-            network, 0, leaving=leaving, load=lambda _: 0, host=hosts.__getitem__
+            network, 0, leaving=leaving, load=lambda _: 0, domains=hosts.__getitem__
         )
 
     assert heir({0}) == 2
@@ -222,6 +236,7 @@ def test_staying_comes_before_another_host():
 @some
 @given(network=networks(), data=st.data())
 def test_buddies_are_neighbours_first_and_then_the_next_ids_upward(network, data):
+    """Where every node is on a machine of its own."""
     node = data.draw(st.sampled_from(sorted(network)))
     count = data.draw(st.integers(0, len(network)))
     found = topology.choose_buddies(network, node, count=count)
@@ -233,19 +248,67 @@ def test_buddies_are_neighbours_first_and_then_the_next_ids_upward(network, data
 
 
 @some
-@given(network=networks(), data=st.data())
-def test_buddies_are_on_other_hosts_where_there_are_any(network, data):
+@given(placed=placed(), data=st.data())
+def test_buddies_are_whom_the_reference_chooses(placed, data):
+    network, where = placed
     node = data.draw(st.sampled_from(sorted(network)))
-    hosts = {one: data.draw(st.integers(0, 2)) for one in network}
-    count = data.draw(st.integers(1, len(network)))
-    found = topology.choose_buddies(network, node, count=count, host=hosts.__getitem__)
-    assert len(set(found)) == len(found) == min(count, len(network) - 1)
+    count = data.draw(st.integers(0, len(network)))
+    found = topology.choose_buddies(network, node, count=count, domains=where.__getitem__)
+    assert list(found) == reference.buddies_of(network, node, count, where)
+    # in whatever order the network was put together
+    order = data.draw(st.permutations(sorted(network)))
+    other = {one: network[one] for one in order}
+    assert topology.choose_buddies(other, node, count=count, domains=where.__getitem__) == found
+
+
+@some
+@given(placed=placed(most=10), data=st.data())
+def test_buddies_are_in_as_many_places_as_there_are(placed, data):
+    network, where = placed
+    node = data.draw(st.sampled_from(sorted(network)))
+    count = data.draw(st.integers(1, len(network) - 1))
+    found = topology.choose_buddies(network, node, count=count, domains=where.__getitem__)
+    assert len(set(found)) == len(found) == count
     assert node not in found
-    elsewhere = {one for one in network if hosts[one] != hosts[node]}
-    assert len(elsewhere.intersection(found)) == min(count, len(elsewhere))
-    # neighbours before strangers, among those elsewhere
-    near = len(elsewhere & network[node])
-    assert len(elsewhere.intersection(found) & network[node]) == min(near, count)
+    for level in (0, 1):
+        own = where[node][level]
+        there = {where[one][level] for one in network} - {own}
+        taken = [where[one][level] for one in found]
+        assert len(set(taken) - {own}) == min(count, len(there))
+    elsewhere = [one for one in network if where[one][0] != where[node][0]]
+    assert sum(where[one][0] != where[node][0] for one in found) == min(count, len(elsewhere))
+    # a neighbour is the first to be asked unless that would be closer to the node
+    far = {one for one in network if where[one][1] != where[node][1]} or set(elsewhere)
+    if far & network[node]:
+        assert found[0] in far & network[node]
+
+
+@some
+@given(placed=placed(most=10), data=st.data())
+def test_whichever_places_are_lost_a_buddy_is_left(placed, data):
+    """So many buddies survive the loss of as many hosts, or machines, where there are more."""
+    network, where = placed
+    count = data.draw(st.integers(1, 3))
+    for level in (0, 1):
+        places = sorted({there[level] for there in where.values()})
+        for dead in itertools.combinations(places, min(count, len(places) - 1)):
+            for node in network:
+                if where[node][level] in dead:
+                    found = topology.choose_buddies(
+                        network, node, count=count, domains=where.__getitem__
+                    )
+                    assert any(where[one][level] not in dead for one in found)
+
+
+def test_all_buddies_of_a_node_are_never_on_one_host_where_there_are_others():
+    complete = topology.network_of(range(8), [(i, j) for i in range(8) for j in range(i)])
+    found = {
+        node: topology.choose_buddies(complete, node, count=2, domains=lambda one: (one // 2,))
+        for node in range(8)
+    }
+    assert found == {
+        0: (2, 4), 1: (2, 4), 2: (4, 6), 3: (4, 6), 4: (6, 0), 5: (6, 0), 6: (0, 2), 7: (0, 2),
+    }  # fmt: skip
 
 
 def test_nobody_is_everybodys_buddy():

@@ -5,6 +5,7 @@ import pytest
 from bequest.engines import Ray
 from bequest.engines.ray.placement import Machine, place
 from bequest.errors import InvalidMethod, InvalidPlacement
+from bequest.protocol.register import domains_of
 
 FOUR = [Machine(f"id{k}", f"machine-{k}", 2.0) for k in range(4)]
 ONE = [Machine("id", "10.0.0.1", 3.0)]
@@ -22,10 +23,16 @@ def test_on_one_machine_a_host_per_cpu():
     assert placement.domains == placement.hosts
 
 
-def test_failure_domains_are_machines_where_there_are_several():
-    placement = place(8, FOUR, nodes_per_host=1)
+def test_failure_domains_name_the_machines_where_there_are_several():
+    placement = place(16, FOUR, nodes_per_host=2)
     assert len(placement.machines) == 8
-    assert set(placement.domains.values()) == {m.name for m in FOUR}
+    for node, domain in placement.domains.items():
+        host, machine = domains_of(domain)
+        assert host == f"{machine}/{placement.hosts[node]}"
+        assert machine == placement.machines[placement.hosts[node]].name
+    assert {domains_of(domain)[1] for domain in placement.domains.values()} == {
+        machine.name for machine in FOUR
+    }
 
 
 def test_fewer_nodes_than_machines():

@@ -1,9 +1,11 @@
 """Real nodes that only know what reaches them do what rows of arrays do."""
 
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+import reference
 import scenarios
 
 import bequest as bq
@@ -268,6 +270,137 @@ def test_a_host_that_dies_takes_nobody_with_it(seed):
     # isotropic losses are remembered exactly
     np.testing.assert_allclose(run.limit, run.optimum, rtol=0, atol=1e-9)
     assert run.error[-1] < 1e-4 * run.error[0]
+
+
+def isotropic(n, seed=0):
+    """Losses that are remembered exactly, so that the limit tells whether all of them are."""
+    rng = np.random.default_rng(seed)
+    return bq.Problem(
+        [bq.Quadratic(rng.uniform(1.0, 3.0) * np.eye(2), rng.standard_normal(2)) for _ in range(n)]
+    )
+
+
+FOUR_HOSTS = {node: f"host {node // 2}" for node in range(8)}
+TWO_MACHINES = {node: f"machine {node // 4}/host {node // 2}" for node in range(8)}
+NETWORKS = {
+    "complete": bq.graphs.complete(8),
+    "ring": bq.graphs.ring(8),
+    **{f"chords {seed}": bq.graphs.ring_with_chords(8, chords=3, seed=seed) for seed in range(3)},
+    # every neighbour of a node of the first host is on the second one, and the other way round
+    "two hubs": bq.Graph([(0, 2), (0, 3), (1, 2), (1, 3), (3, 4), (4, 5), (5, 6), (6, 7)]),
+}
+
+
+@pytest.mark.parametrize("hosts", [FOUR_HOSTS, TWO_MACHINES], ids=["flat", "nested"])
+@pytest.mark.parametrize("graph", NETWORKS)
+def test_two_buddies_survive_any_two_hosts(graph, hosts):
+    problem, pairs = isotropic(8), list(itertools.combinations(sorted(set(hosts.values())), 2))
+    assert len(pairs) == 6
+    for pair in pairs:
+        outages = tuple(Outage(12.0, host) for host in pair)
+        run = bq.solve(
+            problem,
+            NETWORKS[graph],
+            will=bq.wills.Consensus(),
+            rounds=40,
+            buddies=2,
+            checkpoint_every=5,
+            engine=Loop(Weather(1, (0.5, 1.5), outages=outages, patience=2.0), hosts=hosts),
+        )
+        dead = [node for node in range(8) if hosts[node] in pair]
+        assert [record.node for record in run.departures] == dead
+        assert run.lost == ()
+        np.testing.assert_allclose(run.limit, run.optimum, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("machine", ["machine 0", "machine 1"])
+def test_one_buddy_survives_a_machine_with_all_its_hosts(machine):
+    run = bq.solve(
+        isotropic(8),
+        bq.graphs.ring(8),
+        will=bq.wills.Consensus(),
+        rounds=40,
+        engine=Loop(Weather(1, (0.5, 1.5), outages=(Outage(12.0, machine),)), hosts=TWO_MACHINES),
+    )
+    assert [TWO_MACHINES[record.node].split("/")[0] for record in run.departures] == [machine] * 4
+    assert run.lost == ()
+    np.testing.assert_allclose(run.limit, run.optimum, rtol=0, atol=1e-9)
+
+
+def test_a_machine_that_is_cut_off_is_cut_off_with_all_its_hosts():
+    cut = Partition(2.0, 8.0, frozenset({"machine 1"}))
+    waiting = [cut.holds_up(5.0, "machine 0/host 0", f"machine {k}/host {k + 1}") for k in (0, 1)]
+    assert waiting == [False, True]
+    assert not cut.holds_up(5.0, "machine 1/host 2", "machine 1/host 3")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_a_loss_checkpoints_are_kept_by_others(seed):
+    """One buddy is enough for any number of hosts that die one after the other."""
+    times = (10.0, 40.0, 70.0)
+    outages = tuple(Outage(time, f"host {k}") for k, time in zip((2, 0, 3), times, strict=True))
+    run = bq.solve(
+        isotropic(8),
+        bq.graphs.ring(8),
+        will=bq.wills.Consensus(),
+        rounds=120,
+        buddies=1,
+        engine=Loop(Weather(seed, (0.5, 1.5), outages=outages, patience=2.0), hosts=2),
+    )
+    assert [record.node for record in run.departures] == [4, 5, 0, 1, 6, 7]
+    assert run.survivors == (2, 3)
+    assert run.lost == ()
+    np.testing.assert_allclose(run.limit, run.optimum, rtol=0, atol=1e-9)
+
+
+def test_more_hosts_than_buddies_lose_only_whom_all_of_them_kept():
+    """By name: those whose own host and whose buddies' hosts are all among the dead."""
+    problem, graph = isotropic(8), bq.graphs.complete(8)
+    network = {node: set(range(8)) - {node} for node in range(8)}
+    where = {node: (f"host {node // 2}",) for node in range(8)}
+    named = set()
+    for dead in itertools.combinations(range(4), 2):
+        gone = [node for node in range(8) if node // 2 in dead]
+        keepers = {node: reference.buddies_of(network, node, 1, where) for node in gone}
+        lost = tuple(node for node in gone if not set(keepers[node]) - set(gone))
+        outages = tuple(Outage(12.0, f"host {host}") for host in dead)
+        run = bq.solve(
+            problem,
+            graph,
+            will=bq.wills.Consensus(),
+            rounds=40,
+            buddies=1,
+            engine=Loop(Weather(1, (0.5, 1.5), outages=outages, patience=2.0), hosts=2),
+        )
+        assert run.lost == lost
+        named |= set(lost)
+        remembered = sorted(set(range(8)) - set(lost))
+        limit = bq.Problem([problem.objective(node) for node in remembered]).optimum()
+        np.testing.assert_allclose(run.limit, limit, rtol=0, atol=1e-9)
+    assert named == set(range(8))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_adopts_is_the_references_first_buddy_that_lives(seed):
+    rng = np.random.default_rng(seed)
+    graph = bq.graphs.ring_with_chords(9, chords=int(rng.integers(6)), seed=seed)
+    hosts = {node: f"m{int(rng.integers(3))}/{int(rng.integers(2))}" for node in range(9)}
+    where = {node: (host, host[:2]) for node, host in hosts.items()}
+    count, gone = int(rng.integers(1, 4)), sorted(rng.choice(9, 4, replace=False).tolist())
+    run = bq.solve(
+        isotropic(9),
+        graph,
+        will=bq.wills.Consensus(),
+        departures=[bq.Crash(node, 7) for node in gone],
+        rounds=12,
+        buddies=count,
+        checkpoint_every=3,
+        engine=Loop(hosts=hosts),
+    )
+    network = {node: set(graph.neighbours(node)) for node in range(9)}
+    for record in run.departures:
+        keepers = reference.buddies_of(network, record.node, count, where)
+        assert record.heir == next((one for one in keepers if one not in gone), None)
 
 
 # --- failures of a user's own code -------------------------------------------------------------

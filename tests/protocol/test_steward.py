@@ -293,6 +293,15 @@ def test_buddies_are_on_other_hosts():
     }  # fmt: skip
 
 
+def test_buddies_are_spread_over_hosts_and_these_over_machines():
+    hosts = {0: "m/a", 1: "m/b", 2: "n/c", 3: "n/c", 4: "n/d", 5: "o/e"}
+    edges = [(i, j) for i in hosts for j in range(i)]
+    for count, chosen in [(1, (2,)), (2, (2, 5)), (3, (2, 5, 4)), (4, (2, 5, 4, 1))]:
+        desk = Desk(edges, hosts=hosts, buddies=count)
+        desk.found()
+        assert desk.arranged[0].buddies == chosen
+
+
 def test_a_loss_before_the_beginning_founds_the_network_without_it():
     desk = Desk(PATH)
     desk.found()

@@ -171,10 +171,20 @@ class Checker:
         arrange = node._present if node.epoch == self.now.epoch else node._preparation.arrange
         self.weights[ident] = dict(zip(arrange.neighbours, arrange.weights, strict=True))
         self.keepers[ident] = arrange.buddies
+        self._check_hosts(ident, arrange.buddies)
         self.known[ident] = tuple(inherited.lineage)
         if any(share != 1 for share in inherited.lineage.values()):
             raise Violation(f"node {ident} remembers somebody more than once: {inherited.lineage}")
         return self.known[ident]
+
+    def _check_hosts(self, ident: int, buddies: tuple[int, ...]) -> None:
+        """The buddies of a node are on as many other hosts as there are for so many."""
+        assert self.now is not None
+        hosts = self.execution.hosts
+        others = {hosts[node] for node in self.now.members} - {hosts[ident]}
+        taken = {hosts[node] for node in buddies} - {hosts[ident]}
+        if len(taken) < min(len(buddies), len(others)):
+            raise Violation(f"the buddies of {ident} are on {taken}, where there are {others}")
 
     def _check_lineage(self, views: dict[int, tuple[int, ...]]) -> None:
         """Each original node is alive, or in exactly one inherited quadratic, or known as lost."""

@@ -245,6 +245,18 @@ def network_not_bridged(patch):
 
 
 @mutant
+def buddies_put_on_one_host(patch):
+    original = topology.choose_buddies
+
+    def choose(network, node, *, count, domains):
+        line = original(network, node, count=len(network), domains=domains)
+        together = sorted(line, key=lambda other: domains(other) != domains(line[0]))
+        return tuple(together[:count])
+
+    patch.setattr(topology, "choose_buddies", choose)
+
+
+@mutant
 def numbers_used_twice(patch):
     """A new attempt reuses the number of the one that failed."""
 

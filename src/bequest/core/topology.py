@@ -5,18 +5,21 @@ A network is a mapping node -> set of neighbours. The functions that change it s
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     Network = dict[int, set[int]]
-    Hosts = Callable[[int], Hashable]
+    # Node -> what it can fail together with, the smallest first: its host, then its machine.
+    Domains = Callable[[int], tuple[Hashable, ...]]
 
 
-def _own_host(node: int) -> int:
-    """Everybody on a machine of its own."""
-    return node
+def _alone(node: int) -> tuple[int]:
+    """Every node on a machine of its own."""
+    return (node,)
 
 
 def choose_heir(
@@ -25,47 +28,71 @@ def choose_heir(
     *,
     leaving: Collection[int],
     load: Callable[[int], int],
-    host: Hosts = _own_host,
+    domains: Domains = _alone,
 ) -> int:
     """Return the neighbour that inherits: the least loaded, lowest id on ties.
 
     Neighbours that are ``leaving`` in the same round are chosen only when there is nobody else;
-    they then pass everything on when their own turn comes. Neighbours on the leaver's own host,
-    which may be about to die with it, come after those on others.
+    they then pass everything on when their own turn comes. Neighbours on the leaver's own machine,
+    which may be about to die with it, come after those on others, and those on its own host last.
 
     Args:
         network: who talks to whom now.
         leaver: who leaves.
         leaving: everybody who leaves in this round.
         load: node -> how many original nodes its inherited quadratic remembers.
-        host: node -> the machine it is on, its failure domain.
+        domains: node -> what it can fail together with, the smallest first.
 
     Paper: alg:lgt ("fewest legacies"), as:net (load balancing).
     """
-    neighbours = network[leaver]
+    neighbours, own = network[leaver], set(domains(leaver))
     staying = [node for node in neighbours if node not in leaving]
     return min(
         staying or neighbours,
-        key=lambda node: (host(node) == host(leaver), load(node), node),
+        key=lambda node: (len(own.intersection(domains(node))), load(node), node),
     )
 
 
 def choose_buddies(
-    network: Network, node: int, *, count: int, host: Hosts = _own_host
+    network: Network, node: int, *, count: int, domains: Domains = _alone
 ) -> tuple[int, ...]:
     """Return who keeps a node's checkpoints: up to ``count`` others, the preferred one first.
 
-    On other hosts than the node where there are any, neighbours before strangers, and then the
-    next ids upward (around the end), so that nobody is everybody's buddy.
+    No two of them are on one host as long as there is another one without any, nor on one machine
+    as long as there is another machine; the node's own come last. So ``count`` buddies and the node
+    are on ``count + 1`` hosts, and on as many machines, where there are that many: whichever
+    ``count`` of these die together, what is known of the node survives. Within that, neighbours
+    come before strangers, and then the next ids upward (around the end), so that no node is the
+    buddy of all.
+
+    Args:
+        network: who talks to whom.
+        node: whose checkpoints are to be kept.
+        count: how many buddies there are to be.
+        domains: node -> what it can fail together with, the smallest first.
     """
+    ids = sorted(network)
+    turn = ids.index(node)
+    upward = ids[turn + 1 :] + ids[:turn]
+    line = sorted(upward, key=lambda other: other not in network[node])
+    own, taken = set(domains(node)), Counter[Hashable]()
 
-    def preference(other: int) -> tuple[bool, bool, bool, int]:
-        return host(other) == host(node), other not in network[node], other < node, other
+    def is_free(other: int) -> bool:
+        places = domains(other)
+        return own.isdisjoint(places) and taken.keys().isdisjoint(places)
 
-    others: Iterable[int] = network[node]
-    if sum(host(other) != host(node) for other in others) < count:
-        others = (other for other in network if other != node)
-    return tuple(sorted(others, key=preference)[:count])
+    def crowding(other: int) -> list[tuple[bool, int]]:
+        return [(place in own, taken[place]) for place in domains(other)]
+
+    buddies: list[int] = []
+    while line and len(buddies) < count:
+        best = next(filter(is_free, line), None)
+        if best is None:
+            best = min(line, key=crowding)  # the first in line of the least crowded
+        line.remove(best)
+        taken.update(domains(best))
+        buddies.append(best)
+    return tuple(buddies)
 
 
 def remove(network: Network, leaver: int, *, hub: int) -> list[tuple[int, int]]:

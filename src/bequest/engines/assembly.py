@@ -141,7 +141,7 @@ def seat_of(
     Args:
         plan: the run.
         ident: which node.
-        host: the machine it is on.
+        host: the host it is on, as "machine/host" where hosts share machines.
         step: everybody's step.
         t: when.
         purpose: what it wants, if it is not there from the start.

@@ -30,6 +30,7 @@ from bequest.engines.network import Outage, Partition, Weather
 from bequest.engines.world import World
 from bequest.errors import InvalidMethod
 from bequest.protocol.events import Began, Committed, Completed
+from bequest.protocol.register import domains_of
 
 if TYPE_CHECKING:
     from bequest.engines.base import Outcome, Plan, Progress
@@ -48,7 +49,8 @@ class Loop:
     Args:
         weather: delays, reordering, duplication and partitions of the virtual network.
         hosts: how many nodes a host holds (consecutive ids), or node -> the name of its host; by
-            default every node is on a host of its own. Heirs and buddies are preferably on others.
+            default every node is on a host of its own. "machine/host" names the machine as well.
+            Heirs and buddies are preferably elsewhere, and no two buddies in one place.
         as_bytes: whether messages travel as bytes, as on a real network; slower.
         scribe: hears of everything that happens to every process (``bequest.journal``).
     """
@@ -190,7 +192,7 @@ class Execution:
         while self._outages and self.world.network.next_time >= self._outages[0].time:
             host = self._outages.pop(0).host
             for ident, node in sorted(self.world.nodes.items()):
-                if node.host == host:
+                if host in domains_of(node.host):
                     self.world.kill(ident)
 
     def _observe(self, process: int, effect: Effect) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bequest.errors import InvalidMethod
+from bequest.protocol.register import domains_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +34,7 @@ class Parcel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """From ``start`` to ``end`` nothing passes between these hosts and the others."""
+    """From ``start`` to ``end`` nothing passes between these hosts (or machines) and the others."""
 
     start: float
     end: float
@@ -41,12 +42,15 @@ class Partition:
 
     def holds_up(self, time: float, one: str, other: str) -> bool:
         """Whether a message sent then has to wait for the end."""
-        return self.start <= time < self.end and (one in self.hosts) != (other in self.hosts)
+        return self.start <= time < self.end and self._has(one) != self._has(other)
+
+    def _has(self, host: str) -> bool:
+        return not self.hosts.isdisjoint(domains_of(host))
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """At this time the host dies, with every node on it, in the middle of whatever they do."""
+    """At this time the host (or machine) dies, with every node on it, whatever they are doing."""
 
     time: float
     host: str

@@ -55,7 +55,7 @@ class World:
 
     Args:
         charter: what was agreed on before the run.
-        hosts: node -> the machine it is on.
+        hosts: node -> the host it is on; "machine/host" where hosts share machines.
         weather: what the network does to messages.
         observe: hears of every effect that is not a message.
         scribe: hears of everything that happens to processes.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from bequest.core.steps import StepChoice
-    from bequest.core.topology import Network
+    from bequest.core.topology import Domains, Network
     from bequest.protocol.events import Effect
 
 
@@ -113,7 +113,7 @@ class Draft:
 
     # --- leavers ------------------------------------------------------------------------------
 
-    def ask_next_leaver(self, *, host: Callable[[int], str], life: Callable[[int], int]) -> Send:
+    def ask_next_leaver(self, *, domains: Domains, life: Callable[[int], int]) -> Send:
         """Choose the next leaver's heir, and let it write its will."""
         leaver = self.leaving[len(self.handovers)]
         heir = topology.choose_heir(
@@ -121,7 +121,7 @@ class Draft:
             leaver,
             leaving=self.leaving,
             load=lambda node: len(self.lineage[node]),
-            host=host,
+            domains=domains,
         )
         remaining = len(self.network) - 1
         bridges = topology.remove(self.network, leaver, hub=heir)
@@ -185,7 +185,7 @@ class Draft:
         *,
         buddies: int,
         leaving: Collection[int],
-        host: Callable[[int], str],
+        domains: Domains,
         life: Callable[[int], int],
     ) -> list[Effect]:
         """Tell everybody who will be in the next epoch, and a claimant, what to prepare.
@@ -193,14 +193,17 @@ class Draft:
         Args:
             buddies: how many keep a node's checkpoints.
             leaving: who wants to leave, and has to wait until this change is over.
-            host: node -> the machine it is on.
+            domains: node -> what it can fail together with, the smallest first.
             life: node -> the life that the order is for.
         """
         nodes, edges = epoch_edges(self.network)
         weights = mixing.metropolis(edges, nodes.size).tocsr()
         row = {int(node): k for k, node in enumerate(nodes)}
+        places = {node: domains(node) for node in self.network}
         self.buddies = {
-            node: topology.choose_buddies(self.network, node, count=buddies, host=host)
+            node: topology.choose_buddies(
+                self.network, node, count=buddies, domains=places.__getitem__
+            )
             for node in self.network
         }
         wards: dict[int, list[int]] = {node: [] for node in self.network}

@@ -301,7 +301,7 @@ class Situation:
         prepared: the ``Arrange`` that it is ready for, or None.
         newest: the highest epoch number it has heard of.
         halted: what it would report.
-        host: the machine it is on.
+        host: the host it is on, as "machine/host" where hosts share machines.
         purpose: what somebody who is not a member wants.
         known: a newcomer's neighbours-to-be.
         life: how often it had been there before.
@@ -324,7 +324,7 @@ class Request:
 
     Attributes:
         purpose: which of them.
-        host: the machine it is on.
+        host: the host it is on, as "machine/host" where hosts share machines.
         known: whom it would talk to, as far as they are there.
         life: how often it had been there before.
     """

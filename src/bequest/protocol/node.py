@@ -44,7 +44,7 @@ class Node(Listener):
         setting: what everybody knows; its step is replaced by that of every epoch.
         start: where it begins.
         will: what it bequeaths; without one it is forgotten.
-        host: the machine it is on.
+        host: the host it is on, as "machine/host" where hosts share machines.
         checkpoint_every: how many rounds may pass between two checkpoints; None for none at all.
         purpose: what it wants, if it is not there from the start.
         known: whom it would then talk to.

@@ -16,11 +16,21 @@ if TYPE_CHECKING:
     from bequest.protocol.messages import Request, Situation
 
 
+def domains_of(host: str) -> tuple[str, ...]:
+    """Return what a host can fail together with, the smallest first: itself, then what it is on.
+
+    >>> domains_of("rack 1/machine 2/host 3")
+    ('rack 1/machine 2/host 3', 'rack 1/machine 2', 'rack 1')
+    """
+    parts = host.split("/")
+    return tuple("/".join(parts[:depth]) for depth in range(len(parts), 0, -1))
+
+
 class Register:
     """What a steward knows of everybody, in the network or not.
 
     Args:
-        hosts: node -> the machine it is on.
+        hosts: node -> the host it is on; "machine/host" where hosts share machines.
         founders: who is there from the start.
 
     Attributes:
@@ -38,9 +48,9 @@ class Register:
         self._buried: dict[int, int] = {}
         self._heard_dead: set[tuple[int, int]] = set()
 
-    def host(self, node: int) -> str:
-        """Return the machine that a node is on."""
-        return self.hosts.get(node, f"node {node}")
+    def domains(self, node: int) -> tuple[str, ...]:
+        """Return what a node can fail together with, the smallest first."""
+        return domains_of(self.hosts.get(node, f"node {node}"))
 
     def life(self, node: int) -> int:
         """Return how often a node had been there before."""

@@ -54,7 +54,7 @@ class Steward:
 
     Args:
         charter: what was agreed on before.
-        hosts: node -> the machine it is on.
+        hosts: node -> the host it is on; "machine/host" where hosts share machines.
         term: how many stewards there were before.
     """
 
@@ -335,14 +335,18 @@ class Steward:
     def _arrange_everybody(self, draft: Draft) -> list[Effect]:
         """Tell everybody who will be in the next epoch, and a claimant, what to prepare."""
         self._draft = draft
-        buddies, host = self._charter.buddies, self._register.host
-        return draft.arrange(buddies=buddies, leaving=self._leaving, host=host, life=self._life)
+        return draft.arrange(
+            buddies=self._charter.buddies,
+            leaving=self._leaving,
+            domains=self._register.domains,
+            life=self._life,
+        )
 
     def _next_leaver(self, draft: Draft) -> list[Effect]:
         """Let the next leaver write its will, or go on to those who stay."""
         if len(draft.handovers) == len(draft.leaving):
             return self._arrange_everybody(draft)
-        return [draft.ask_next_leaver(host=self._register.host, life=self._life)]
+        return [draft.ask_next_leaver(domains=self._register.domains, life=self._life)]
 
     def _life(self, node: int) -> int:
         """Return which life of a node an order is for: the one that asks, or the one that is."""

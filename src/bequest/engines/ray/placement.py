@@ -40,13 +40,13 @@ class Placement:
 
     @property
     def domains(self) -> dict[int, str]:
-        """Node -> what it can fail together with."""
+        """Node -> what it can fail together with: "machine/host", or "host" on a single machine."""
         return {node: self.domain_of(host) for node, host in self.hosts.items()}
 
     def domain_of(self, host: str) -> str:
-        """Return what a host can fail together with: its machine, or itself on a single one."""
+        """Return a host's name with that of its machine, unless there is a single one."""
         alone = len({machine.ident for machine in self.machines.values()}) == 1
-        return host if alone else self.machines[host].name
+        return host if alone else f"{self.machines[host].name}/{host}"
 
     def nodes_of(self, host: str) -> list[int]:
         """Return who is on a host, ascending."""
