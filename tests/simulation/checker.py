@@ -44,6 +44,8 @@ class Checker:
         self._changed = False
         # everybody's latest process that was a member, alive or not
         self.bodies: dict[int, Node] = {}
+        # (who comes, the epoch that it has prepared) -> its process, which may die before that
+        self._comers: dict[tuple[int, int], Node] = {}
         observe = self.world._observe
 
         def watch(process, effect):
@@ -88,6 +90,9 @@ class Checker:
                 self.counted.discard(arrival.node)
             else:
                 self.counted.add(arrival.node)
+                # the process of an earlier life says nothing of this one
+                self.bodies[arrival.node] = self._comers[arrival.node, change.epoch]
+        self._comers = {key: node for key, node in self._comers.items() if key[1] > change.epoch}
 
     def _judge_losses(self, change: Committed) -> None:
         """Nobody may be given up whose checkpoint is held, or has to be, by somebody alive."""
@@ -130,6 +135,8 @@ class Checker:
         for ident, node in self.world.nodes.items():
             if node.purpose is None or node.epoch or self._takes_part(node):
                 self.bodies[ident] = node
+            elif node._preparation is not None:
+                self._comers[ident, node._preparation.arrange.epoch] = node
 
     def _takes_part(self, node: Node) -> bool:
         if self.now is None:
