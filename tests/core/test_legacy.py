@@ -1,6 +1,7 @@
 """Legacies: the group laws, and the lemmas that say what a legacy remembers."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,6 +50,20 @@ def test_values_and_gradients_add(a, b, x):
     scale = 1e-12 * (1 + abs(a.value(x)) + abs(b.value(x)) + 1e6)
     assert (a + b).value(x) == pytest.approx(a.value(x) + b.value(x), abs=scale)
     np.testing.assert_allclose((a + b).gradient(x), a.gradient(x) + b.gradient(x), atol=1e-9)
+
+
+@given(legacies, legacies)
+def test_who_was_compressed_on_either_side_of_a_sum_stays_marked(a, b):
+    """Shares that cancel take the mark along: of whom nothing is left nothing is blended."""
+    one, other = replace(a, blended=frozenset(a.lineage)), replace(b, blended=frozenset(b.lineage))
+    for marked, total in (
+        (one.blended, one + b),
+        (other.blended, a + other),
+        (one.blended | other.blended, one + other),
+    ):
+        assert total.blended == marked & total.lineage.keys()
+        assert (-total).blended == total.blended
+    assert not (one - a).blended
 
 
 @given(vectors, numbers, vectors, st.floats(0, 50), vectors)

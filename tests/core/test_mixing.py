@@ -141,6 +141,16 @@ def test_the_gaps_of_complete_graphs_and_stars_are_known(n):
     assert bq.graphs.star(n).spectral_gap == pytest.approx(1.0 / n, rel=1e-9)
 
 
+@pytest.mark.parametrize("half", [2, 3, 8, 60, 250])
+def test_the_gap_of_a_complete_bipartite_graph_is_that_of_its_lowest_eigenvalue(half):
+    """The sides change places in every round: -(half - 1)/(half + 1) is what decays slowest."""
+    graph = bq.Graph(networkx.complete_bipartite_graph(half, half))
+    assert graph.spectral_gap == pytest.approx(2 / (half + 1), rel=1e-9)
+    assert mixing.spectral_gap(graph.weights(), rough=True) == pytest.approx(
+        2 / (half + 1), rel=0.03
+    )
+
+
 @pytest.mark.parametrize("n", [5, 20, 100, 399])
 def test_the_gap_of_a_ring_is_known(n):
     slowest = (1 - np.cos(2 * np.pi / n)) * 2 / 3

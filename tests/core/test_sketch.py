@@ -250,5 +250,18 @@ def test_products_that_are_noise_are_not_plausible(seed, dim, rank, decades):
     assert not sketch.is_plausible(-0.1 * high * Q, Q, low=low, high=high)
 
 
+@given(seeds, st.integers(2, 10), st.integers(2, 10), st.floats(0, 6))
+@settings(deadline=None)
+def test_products_of_a_matrix_that_turns_are_not_plausible(seed, dim, rank, decades):
+    """Along every direction they are within the range; but a Hessian is symmetric."""
+    rng = np.random.default_rng(seed)
+    H, low, high = spd(rng, dim, 10**decades)
+    Q = basis_of(rng, dim, rank)
+    turn = np.zeros((Q.shape[1], Q.shape[1]))
+    turn[0, 1], turn[1, 0] = 1.0, -1.0
+    assert sketch.is_plausible((H + 0.02 * high * Q @ turn @ Q.T) @ Q, Q, low=low, high=high)
+    assert not sketch.is_plausible((H + 0.03 * high * Q @ turn @ Q.T) @ Q, Q, low=low, high=high)
+
+
 def test_without_directions_everything_is_plausible():
     assert sketch.is_plausible(np.empty((3, 0)), np.empty((3, 0)), low=1.0, high=2.0)

@@ -106,6 +106,24 @@ def test_subtracting_a_stiff_legacy_leaves_no_columns_of_rounding(seed, dim, ran
     assert back.rank <= a.rank, f"{back.rank} columns where there were {a.rank}"
 
 
+@given(seeds, st.integers(4, 8), st.floats(4, 6))
+@settings(deadline=None)
+def test_what_is_rounding_is_measured_by_the_stiffer_of_two(seed, dim, decades):
+    """Two forms of one stiff matrix that cancel leave nothing beside a soft legacy, on any side."""
+    rng = np.random.default_rng(seed)
+    half = dim // 2
+    stiff = rng.standard_normal((dim, half)) * 10 ** (decades / 2)
+    turned = stiff @ np.linalg.qr(rng.standard_normal((half, half)))[0]
+    one = bq.Legacy(0.0, np.zeros(dim), 0.0, {1: 1}, stiff)
+    cancelling = one - bq.Legacy(0.0, np.zeros(dim), 0.0, {2: 1}, turned)
+    assert cancelling.rank == 2 * half  # no more columns than a full matrix has
+    soft = bq.Legacy(0.0, np.zeros(dim), 0.0, {0: 1}, rng.standard_normal((dim, half)))
+    for total in (soft + cancelling, cancelling + soft):
+        assert total.rank == soft.rank
+        atol = 1e-13 * dim * np.linalg.norm(one.hessian(), 2)
+        np.testing.assert_allclose(total.hessian(), soft.hessian(), rtol=0, atol=atol)
+
+
 def test_the_same_columns_twice_weigh_double_and_cancel_one_by_one():
     rng = np.random.default_rng(3)
     a = legacy(rng, 5, 2)

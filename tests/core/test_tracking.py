@@ -54,6 +54,28 @@ def test_the_local_track_descends_to_the_own_minimiser():
     assert local_track(f.gradient, np.ones(2), smoothness=0.0, rounds=5).tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 7])
+def test_a_leavers_own_descent_takes_steps_of_one_over_its_largest_curvature(rounds):
+    """Of 1/2 h (x - c)^2 with h = L one step is enough; with less, 1 - h/L is left by each."""
+    f = bq.Quadratic(np.diag([1.0, 4.0]), [3.0, -2.0])
+    seen = []
+
+    class Spy(bq.wills.LocalTrack):
+        def decide(self, estate):
+            seen.append(estate.local_track)
+            return super().decide(estate)
+
+    bq.solve(
+        bq.Problem([f, bq.Quadratic(np.eye(2), [0.0, 0.0])]),
+        bq.graphs.path(2),
+        departures=[bq.Departure(0, rounds)],
+        will=Spy(),
+        rounds=rounds,
+    )
+    (track,) = seen
+    np.testing.assert_allclose(track, [3.0 * (1 - 0.75**rounds), -2.0], rtol=1e-14)
+
+
 @pytest.mark.parametrize("name", scenarios.EXACT)
 @pytest.mark.parametrize("seed", range(200, 230))
 def test_the_gap_stays_at_rounding_through_every_kind_of_departure(name, seed):

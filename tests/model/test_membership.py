@@ -423,6 +423,33 @@ def test_whoever_inherits_makes_a_checkpoint_from_before_it_inherited():
     assert estates(problem, graph, events)[1, 50].remaining == 6
 
 
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()])
+def test_what_is_adopted_has_the_values_of_what_was_lost(engine):
+    """Also of whom the lost remembered: isotropic losses are remembered to the constant."""
+    problem = bq.Problem([bq.Quadratic((1.0 + k) * np.eye(2), [k, -1.0]) for k in range(5)])
+    events = [bq.Departure(1, 10), bq.Crash(0, 20), bq.Crash(2, 20)]
+    options = {"departures": events, "will": bq.wills.Consensus(), "rounds": 25, "buddies": 2}
+    run = bq.solve(problem, bq.graphs.ring(5), checkpoint_every=7, engine=engine, **options)
+    assert not run.lost
+    assert any(record.crashed and record.passed_on for record in run.departures)
+    remembered = sum(run.inherited.values(), bq.Legacy.zero(2))
+    assert dict(remembered.lineage) == {0: 1, 1: 1, 2: 1}
+    for x in ([0.0, 0.0], [1.0, 2.0], [-3.0, 0.5]):
+        total = sum(problem.objective(node).value(np.array(x)) for node in (0, 1, 2))
+        assert remembered.value(x) == pytest.approx(total, rel=1e-12)
+
+
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()])
+def test_a_will_knows_how_many_others_there_are(engine):
+    """Of a leaver those who stay, of a checkpoint all the others of the epoch that it is for."""
+    problem, graph = ring(8)
+    events = [bq.Crash(4, 25), bq.Departure(6, 30), bq.Departure(2, 40), bq.Crash(1, 45),
+              bq.Return(6, 50), bq.Departure(7, 55), bq.Departure(0, 55)]  # fmt: skip
+    seen = estates(problem, graph, events, engine=engine, checkpoint_every=20)
+    asked = {key: seen[key].remaining for key in ((4, 20), (6, 30), (2, 40), (1, 40), (7, 55))}
+    assert asked == {(4, 20): 7, (6, 30): 6, (2, 40): 5, (1, 40): 4, (7, 55): 3}
+
+
 def test_a_newcomer_has_a_checkpoint_from_the_start():
     problem, graph = ring(8)
     events = [bq.Departure(2, 30), bq.Return(2, 45), bq.Crash(2, 55), bq.Crash(7, 19)]

@@ -97,6 +97,7 @@ def assert_same(one, other, tolerance=1e-10):
         stiff = 1.0 + legacy.curvature[1]
         assert (legacy.lineage, legacy.blended) == (twin.lineage, twin.blended)
         np.testing.assert_allclose(legacy.p, twin.p, rtol=0, atol=tolerance * scale * stiff)
+        assert legacy.c == pytest.approx(twin.c, rel=0, abs=10 * tolerance * scale**2 * stiff)
         np.testing.assert_allclose(legacy.hessian(), twin.hessian(), rtol=0, atol=tolerance * stiff)
     assert [one_story(r) for r in one.departures] == [one_story(r) for r in other.departures]
     assert one.changes == other.changes

@@ -78,6 +78,7 @@ def assert_same(run, truth, tolerance=1e-10):
         stiff = 1 + float(np.abs(quad.H).max())
         np.testing.assert_allclose(legacy.hessian(), quad.H, rtol=1e-9, atol=1e-9 * stiff)
         np.testing.assert_allclose(legacy.p, quad.p, rtol=1e-9, atol=1e-9 * scale * stiff)
+        assert legacy.c == pytest.approx(quad.c, rel=1e-7, abs=1e-7 * scale**2 * stiff)
     assert len(run.departures) == len(truth.departures)
     for mine, theirs in zip(run.departures, truth.departures, strict=True):
         for name in ("node", "round", "heir", "choice"):

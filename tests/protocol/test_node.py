@@ -806,6 +806,38 @@ def test_a_checkpoint_of_somebody_alone_is_for_others_who_may_come():
     assert [estate.remaining for estate in Rigid.asked] == [1]
 
 
+def test_a_checkpoint_is_decided_for_the_others_of_the_epoch_that_it_is_for():
+    """When it comes in, in every interval, and when it inherits: then of the epoch to come."""
+    Rigid.asked.clear()
+    node = started(make(tau=2, will=Rigid()), members=3, buddies=(0,))
+    rounds(node, 2)
+    halted(node)
+    order(node, arrange(2, 2, members=6, buddies=(0,), farewells=(2,)))
+    give(node, 2, Farewell(2, 2, quadratic(2, 4.0, 0.0), np.zeros(1), epoch=2))
+    give(node, 0, m.Kept(2))
+    order(node, begin(2))
+    rounds(node, 2)
+    asked = [(estate.round, estate.remaining) for estate in Rigid.asked]
+    assert asked == [(0, 2), (2, 2), (2, 5), (4, 5)]
+
+
+def test_a_checkpoint_shows_the_will_the_tracker_of_the_last_round_too():
+    """However many hand-offs there were since: two epochs begin after the same round."""
+    Rigid.asked.clear()
+    node = started(make(tau=5, will=Rigid()), buddies=(0,))
+    rounds(node, 1)
+    tracker, x = node.z, node.x
+    for epoch in (2, 3):
+        order(node, m.Halt(epoch, epoch - 1), arrange(epoch, 1, buddies=(0,), farewells=(2,)))
+        own = quadratic(2, 4.0, 0.0)
+        give(node, 2, Farewell(2, 1, own, np.array([10.0]), epoch=epoch))
+        give(node, 0, m.Kept(epoch))
+        order(node, begin(epoch))
+        assert Rigid.asked[-1].round == 1
+        np.testing.assert_array_equal(Rigid.asked[-1].z, tracker)
+    np.testing.assert_allclose(node.z, tracker + 2 * (10.0 + 4.0 * x))
+
+
 def test_ready_is_said_only_once_every_buddy_has_kept_the_checkpoint():
     node = make(tau=3)
     effects = order(node, arrange(buddies=(0, 2)))
@@ -957,6 +989,10 @@ def test_a_lost_node_is_adopted_from_its_checkpoint():
     order(node, begin(2))
     assert node.g == 2 * (3.0 - 1.0) + 3 * (3.0 - 0.5) + 1 * (3.0 - 2.0)
     np.testing.assert_array_equal(node.z, node.g)  # restarted
+    # values are remembered as well as slopes
+    for x in (0.0, 0.5, 3.0):
+        told = 3 * (x - 0.5) ** 2 / 2 + (x - 2.0) ** 2 / 2
+        assert node.inherited.value([x]) == pytest.approx(told, abs=1e-14)
 
 
 def test_a_lost_node_without_a_will_is_adopted_as_the_memory_of_nobody():
