@@ -429,6 +429,7 @@ def test_a_node_whose_gradient_fails_is_a_node_that_crashed(failure):
         rounds=1500,
         engine=Loop(),
         method=bq.GradientTracking(step=0.1),
+        optimum=[1.4, 1.0],  # the mean of the centres
     )
     (record,) = run.departures
     assert record.node == 4

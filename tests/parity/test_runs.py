@@ -212,10 +212,8 @@ def test_a_given_step_is_never_changed():
 
 def test_a_run_is_reproducible_to_the_bit_and_its_arrays_are_read_only():
     scene = scenarios.scenario(7)
-    runs = [
-        bq.solve(scene.problem, scene.graph, departures=scene.departures, rounds=scene.rounds)
-        for _ in range(2)
-    ]
+    asked = {"departures": scene.departures, "rounds": scene.rounds, "optimum": "always"}
+    runs = [bq.solve(scene.problem, scene.graph, **asked) for _ in range(2)]
     assert np.array_equal(runs[0].x, runs[1].x)
     assert np.array_equal(runs[0].error, runs[1].error)
     for array in (runs[0].x, runs[0].error, runs[0].invariant_gap, runs[0].limit, runs[0].optimum):
