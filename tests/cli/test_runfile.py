@@ -305,9 +305,9 @@ def test_jobs_are_what_solve_takes(write):
     assert len(file) == len(jobs) == 4
     assert [(job.label, job.seed) for job in jobs] == [
         ("classic", 3),
-        ("adaptive (Legacy-GT)", 3),
+        ("adaptive", 3),
         ("classic", 4),
-        ("adaptive (Legacy-GT)", 4),
+        ("adaptive", 4),
     ]
     arguments = jobs[1].arguments
     assert arguments["problem"] is jobs[0].arguments["problem"]
@@ -382,7 +382,7 @@ def test_labels_say_what_is_unusual(write):
     wills = "[[wills]]\nkind = 'adaptive'\n[[wills]]\nkind = 'adaptive'\nrule = 'oracle'\n"
     wills += "[[wills]]\nkind = 'adaptive'\nlabel = 'mine'\n"
     labels = [job.label for job in load(write(rest=wills)).jobs()]
-    assert labels == ["adaptive (Legacy-GT)", "adaptive (Legacy-GT), rule=oracle", "mine"]
+    assert labels == ["adaptive", "oracle", "mine"]
 
 
 def test_without_wills_there_is_one_adaptive_and_without_departures_nobody_leaves(write):

@@ -36,9 +36,13 @@ LEAVERS = (7, 3, 8)
 SCHEDULES = {"late": (300, 600, 900), "early": (50, 100, 150)}
 # What they are called here -> the wills to compare, the one that forgets first.
 WILLS: Mapping[str, Will] = {
-    wills.Classic.label: wills.Classic(),
-    "paper (Legacy-GT)": wills.Adaptive(rule="certified"),
-    **{will.title: will for will in (wills.Drift(), wills.Drift(rank=4))},
+    will.title: will
+    for will in (
+        wills.Classic(),
+        wills.Adaptive(rule="certified"),
+        wills.Drift(),
+        wills.Drift(rank=4),
+    )
 }
 CHORDS = 6
 L2 = 0.01

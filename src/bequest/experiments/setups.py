@@ -26,6 +26,7 @@ SEEDS = 20
 # The departures of tab:stress follow each other at this distance.
 GAP = 40
 
+# By the names of the paper. Its experiments select Legacy-GT's anchors by oracle distances.
 PAPER: dict[str, Will] = {
     "classic": wills.Classic(),
     "GT-C": wills.Consensus(),

@@ -272,11 +272,20 @@ class WillTable(Table):
         return WILLS[self.kind](**self._options())
 
     def describe(self) -> str:
-        """Return its name, and those of its options that are not the usual ones."""
-        known, options = inspect.signature(WILLS[self.kind]).parameters, self._options()
-        special = {name: v for name, v in options.items() if v != known[name].default}
-        label = WILLS[self.kind].label
-        return ", ".join([label, *(f"{name}={v}" for name, v in special.items())])
+        """Return its title, and what that leaves out of the options that are not the usual ones."""
+        kind, options = WILLS[self.kind], self._options()
+        title = self.build().title
+        usual = {
+            name: parameter.default
+            for name, parameter in inspect.signature(kind).parameters.items()
+            if parameter.default is not inspect.Parameter.empty
+        }
+        left_out = (
+            f"{name}={options[name]}"
+            for name, value in usual.items()
+            if options[name] != value and kind(**options | {name: value}).title == title
+        )
+        return ", ".join([title, *left_out])
 
 
 class EveryWillTable(WillTable):

@@ -1,4 +1,4 @@
-"""Legacy-GT: the branch that promises the smallest bias."""
+"""The branch that promises the smallest bias: Legacy-GT, and two other rules for the choice."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ _CAUTION = 2.0
 
 @dataclass(frozen=True)
 class Adaptive(Will):
-    """Legacy-GT: the legacy that promises the smallest bias, or none at all.
+    """The legacy that promises the smallest bias, or none at all.
 
-    In the convex regime (C) it is always anchored at the iterate, the anchor thm:cvx is about.
+    With ``rule="certified"`` it is the paper's Legacy-GT; the other two rules go by names of their
+    own. In the convex regime (C) it is always anchored at the iterate, the anchor thm:cvx is about.
 
     Args:
         rule: ``"observed"`` predicts from what the node itself can see how far each branch would
@@ -46,8 +47,8 @@ class Adaptive(Will):
             sharper ``"sensitivity"`` (rem:hr).
         handoff: ``"exact"``, or ``"printed"`` for the ablation.
 
-    Paper: eq:anchor, cor:selective, rem:noanchor. Deviates: the observed rule and the drift branch
-    are beyond the paper.
+    Paper: eq:anchor, cor:selective, rem:noanchor; the oracle's distances are those of Sec. 5.1.
+    Deviates: the observed rule and the drift branch are beyond the paper.
     """
 
     rule: Literal["observed", "certified", "oracle"] = "observed"
@@ -55,7 +56,7 @@ class Adaptive(Will):
     rank: int = 0
     drop: Literal["heterogeneity", "sensitivity"] = "heterogeneity"
     handoff: Handoff = "exact"
-    label: ClassVar[str] = "adaptive (Legacy-GT)"
+    label: ClassVar[str] = "adaptive"
 
     def __post_init__(self) -> None:
         check_handoff(self.handoff)
@@ -81,6 +82,13 @@ class Adaptive(Will):
             )
         if not is_whole(self.rank, least=0):
             raise InvalidWill(f"Adaptive(rank={self.rank!r}).", remedy="Use a whole number >= 0.")
+
+    @property
+    def title(self) -> str:
+        """What it is called under its rule: the paper's name is for the paper's rule."""
+        if type(self) is not Adaptive:
+            return self.label
+        return {"certified": "certified (Legacy-GT)", "oracle": "oracle"}.get(self.rule, self.label)
 
     @property
     def needs_pilot(self) -> bool:

@@ -38,7 +38,7 @@ BASELINE = "ADMM"
 # names for people; the rest go by their own
 SHOWN = {
     "Legacy-GT": "Legacy-GT, oracle",
-    "observed": "Legacy-GT, observed",
+    "observed": "adaptive",
     BASELINE: "ADMM, frozen edges",
 }
 # choices that leave no legacy
