@@ -26,6 +26,7 @@ from bequest.errors import (
 from bequest.model.events import acquaintances, counted, in_order, schedule
 from bequest.model.graph import as_graph
 from bequest.model.optima import Optima
+from bequest.model.overrides import replaced
 from bequest.model.problem import Problem
 from bequest.model.run import Run, Status
 from bequest.model.wills import Adaptive, Will, check_wills, will_of
@@ -158,8 +159,19 @@ def prepare(
             f"The problem is a {type(problem).__name__}.",
             remedy="Pass bequest.Problem([...]) with one objective per node.",
         )
-    if not isinstance(method, GradientTracking):
-        raise InvalidMethod(f"The method is {method!r}.", remedy="Pass GradientTracking(step=...).")
+    own = replaced(problem, ("value", "gradient"), Problem)
+    if own is not None:
+        raise InvalidObjective(
+            f"The problem is a {type(problem).__name__} with a {own} of its own, which no node "
+            "would ask for: every node has its own loss.",
+            remedy="Pass bequest.Problem([...]) with a bequest.Function per node.",
+        )
+    if type(method) is not GradientTracking:
+        raise InvalidMethod(
+            f"The method is {method!r}.",
+            remedy="Pass GradientTracking(step=...) itself: methods of your own cannot be plugged "
+            "in yet, also not as subclasses of it.",
+        )
     if not is_whole(rounds, least=0):
         raise InvalidMethod(f"rounds is {rounds}.", remedy="Use a whole number >= 0.")
     if not is_whole(buddies, least=0):

@@ -237,7 +237,7 @@ def test_the_tight_bound_charges_what_was_sent_whatever_it_is_called(name, seed)
     assert tight.promised >= oracle.residual / oracle.strength * (1 - 1e-9) - 1e-12
 
 
-@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()], ids=repr)
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()], ids=["vector", "loop"])
 @pytest.mark.parametrize("name", LIES)
 def test_one_liar_in_a_chain_of_honest_heirs_is_enough(name, engine):
     losses, leavers = quadratics(5), (2, 1, 0)

@@ -33,7 +33,7 @@ def test_a_will_goes_by_one_name(name):
     assert ("GT" in name) is (name not in OURS and name != "classic")
 
 
-@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()], ids=repr)
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()], ids=["vector", "loop"])
 @pytest.mark.parametrize("name", NAMES)
 def test_records_and_documents_use_it(name, engine):
     problem = bq.problems.quadratics(n=4, dim=2, mu=1.0, L=4.0, seed=0)

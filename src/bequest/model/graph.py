@@ -10,6 +10,7 @@ import numpy as np
 from bequest.core import mixing, topology
 from bequest.core.arrays import is_whole, refuse_masked
 from bequest.errors import DisconnectedGraph, InvalidGraph
+from bequest.model.overrides import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,6 +80,13 @@ class Graph:
 def as_graph(graph: Any, n: int) -> Graph:  # noqa: ANN401 - Graph, networkx graph or edge list
     """Return ``graph`` as a Graph of n nodes, or say why it is none."""
     built = graph if isinstance(graph, Graph) else Graph(graph, n=n)
+    own = replaced(built, ("weights", "spectral_gap"), Graph)
+    if own is not None:
+        raise InvalidGraph(
+            f"The graph is a {type(built).__name__} with {own} of its own, but nodes always mix by "
+            "Metropolis weights.",
+            remedy="Pass a Graph, a networkx graph or an edge list.",
+        )
     if built.n != n:
         raise InvalidGraph(
             f"The graph has {built.n} nodes, the problem has {n}.",

@@ -11,7 +11,7 @@ from bequest.core import minimise
 from bequest.core.arrays import frozen, norm, refuse_masked
 from bequest.core.legacy import Legacy
 from bequest.errors import DimensionMismatch, InvalidObjective, OptimumUnknown
-from bequest.model.objectives.base import Objective, Stack
+from bequest.model.objectives.base import Objective, Stack, check_formulas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,6 +56,7 @@ class Problem:
                     f"Objective {node} is a {type(member).__name__}.",
                     remedy="Pass Quadratic, Logistic, ..., or wrap a callable in Function.",
                 )
+            check_formulas(member, f"Objective {node}")
         dims = {member.dim for member in members}
         if len(dims) > 1:
             odd = next(i for i, m in enumerate(members) if m.dim != members[0].dim)

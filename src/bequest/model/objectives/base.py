@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
 from bequest.core.arrays import frozen, refuse_masked
 from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite
+from bequest.model.overrides import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -120,7 +121,13 @@ class Singles(Stack, Generic[Single]):
 
 
 class Objective(ABC):
-    """The private loss of one node: value, gradient, Hessian-vector product and curvature."""
+    """The private loss of one node: value, gradient, Hessian-vector product and curvature.
+
+    ``stacked`` are the attributes that a run takes from the stack and never from the loss itself.
+    Whoever derives a loss and replaces one of them has to give it a stack of its own.
+    """
+
+    stacked: ClassVar[tuple[str, ...]] = ("value", "gradient", "hvp", "hessian")
 
     @property
     @abstractmethod
@@ -188,6 +195,19 @@ class Objective(ABC):
     def hessian(self, x: ArrayLike) -> Matrix:
         """Return the Hessian at x, dim by dim."""
         return self._alone.total_hessian(self._row(x)[0])
+
+
+def check_formulas(loss: Objective, name: str) -> None:
+    """Refuse a loss that replaces what stands in the stack of the class it is derived from."""
+    owner = next(kind for kind in type(loss).__mro__ if "stack" in vars(kind))
+    wrong = replaced(loss, loss.stacked, owner)
+    if wrong is not None:
+        raise InvalidObjective(
+            f"{name} is a {type(loss).__name__} with a {wrong} of its own, but losses of its "
+            f"family are evaluated together, by the formulas of {owner.__name__}.",
+            remedy="Pass a Function with your own value_and_grad (and hvp), or give the class a "
+            "stack of its own.",
+        )
 
 
 def checked(values: ArrayLike, what: str, *, ndim: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from bequest.core.curvature import Curvature
 from bequest.errors import InvalidLabels
 from bequest.model.objectives.base import checked_scalar
 from bequest.model.objectives.samples import SampleLoss, SampleStack, gram_ends
+from bequest.model.overrides import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -81,7 +82,9 @@ class LinearStack(SampleStack):
     @property
     def constant_hessian(self) -> bool:
         """Only least squares bends the same everywhere."""
-        return isinstance(self._loss, LeastSquares)
+        formulas = ("losses", "slopes", "bends")
+        loss = self._loss
+        return isinstance(loss, LeastSquares) and not replaced(loss, formulas, LeastSquares)
 
     def _predict(self, X: Matrix) -> Matrix:
         predictions: Matrix = np.matvec(self.X, X)

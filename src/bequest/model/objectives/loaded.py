@@ -10,7 +10,7 @@ import numpy as np
 
 from bequest.core.arrays import is_whole
 from bequest.errors import DimensionMismatch, InvalidObjective
-from bequest.model.objectives.base import Objective, Singles
+from bequest.model.objectives.base import Objective, Singles, check_formulas
 from bequest.model.objectives.function import as_curvature, seen_range
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ class Loaded(Objective):
                 f"What {self._name} loaded is a {type(loss).__name__}.",
                 remedy="Return a loss such as bequest.Logistic(X, y, l2).",
             )
+        check_formulas(loss, f"What {self._name} loaded")
         if loss.dim != self._dim:
             raise DimensionMismatch(
                 f"What {self._name} loaded has dim {loss.dim}, but dim {self._dim} was declared.",

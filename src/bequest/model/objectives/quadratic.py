@@ -32,6 +32,8 @@ class Quadratic(Objective):
     (3.0, array([2., 4.]), Curvature(a=2.0, b=4.0, certified=True))
     """
 
+    stacked = (*Objective.stacked, "curvature")
+
     def __init__(self, A: ArrayLike, c: ArrayLike) -> None:
         self.A: Matrix = checked(A, "A", ndim=2)
         self.c: Vector = checked(c, "c", ndim=1)

@@ -1,0 +1,31 @@
+"""Telling what a user has derived from ours, and replaced, where a run would not notice.
+
+Losses are evaluated by the formulas of their stack and mixed by Metropolis weights. A subclass
+that replaces what a run never calls would run as if it had not, so it is refused.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def replaced(thing: object, names: Iterable[str], owner: type) -> str | None:
+    """Return the first of these attributes that is not the owner's own any more, or None.
+
+    Args:
+        thing: an instance of the owner or of what is derived from it.
+        names: what must not be replaced.
+        owner: the class whose attributes count.
+    """
+    for name in names:
+        own = getattr(owner, name)
+        if getattr(type(thing), name) is not own:
+            return name
+        # What is cached is in there too, once it was asked for.
+        if name in vars(thing) and not isinstance(own, cached_property):
+            return name
+    return None
