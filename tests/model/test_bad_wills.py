@@ -212,6 +212,19 @@ def test_what_is_derived_from_a_will_of_the_paper_does_not_go_by_its_name():
     assert record.will == "Derived"
 
 
+def test_a_label_may_be_a_field_of_its_own():
+    @dataclass(frozen=True)
+    class Named(bq.wills.Will):
+        label: str
+        weight: float
+
+        def decide(self, estate):
+            return good(estate)
+
+    (record,) = solve(Named("my will", 2.0)).departures
+    assert record.will == "my will"
+
+
 def named(label):
     return type("Odd", (Nameless,), {"label": label})()
 

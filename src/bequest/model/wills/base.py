@@ -213,7 +213,8 @@ class Will(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "label" not in vars(cls):
+        # A label that is only declared is a field, which every will of the class has for itself.
+        if "label" not in vars(cls) and "label" not in vars(cls).get("__annotations__", {}):
             cls.label = cls.__name__
 
     @property
