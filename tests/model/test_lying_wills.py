@@ -252,6 +252,28 @@ def test_one_liar_in_a_chain_of_honest_heirs_is_enough(name, engine):
     assert run.certificate["tight"].measured == pytest.approx(Oracle(run, losses).bias, abs=1e-10)
 
 
+def test_what_compressing_a_message_changes_is_charged_whatever_the_will_says():
+    """The dense truth is what the heir holds: of three whole Hessians, one number."""
+
+    def how(estate):
+        return bequest(estate, eta=curvature(estate).a, factor=hessian_factor(estate), rank=0)
+
+    losses, leavers = quadratics(8), (2, 1, 0)
+    run = run_with(how, losses, leavers=leavers, graph=bq.graphs.path(N))
+    assert all(record.blur is not None for record in run.departures)
+    (held,) = run.inherited.values()
+    assert held.rank == 0
+    left = [losses[node] for node in run.survivors]
+    limit = np.linalg.solve(
+        sum(f.A for f in left) + dense(held), sum(f.A @ f.c for f in left) - held.p
+    )
+    optimum = np.linalg.solve(sum(f.A for f in losses), sum(f.A @ f.c for f in losses))
+    tight = run.certificate["tight"]
+    assert tight.measured == pytest.approx(np.linalg.norm(limit - optimum), abs=1e-10)
+    assert tight.holds is True
+    assert run.certificate["thm:main"].holds is None
+
+
 # --- point-only legacies ------------------------------------------------------------------------
 
 POINTS = {
