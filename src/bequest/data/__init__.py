@@ -11,8 +11,9 @@ Where every node has a file of its own, on its own host, ``loader`` says how to 
 """
 
 from bequest.data.loading import Loader, loader
+from bequest.data.reading import read_table
 from bequest.data.samples import Exam, Samples, Score, problem_of, select
-from bequest.data.tables import Table, read_table
+from bequest.data.tables import Table
 
 __all__ = [
     "Exam",

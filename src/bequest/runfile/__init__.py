@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
+from bequest import memory
 from bequest.data import Exam
 from bequest.engines import Engine
 from bequest.errors import (
@@ -24,6 +25,7 @@ from bequest.errors import (
 )
 from bequest.model.events import Crash, Departure, schedule
 from bequest.model.wills import will_of
+from bequest.runfile import sizes
 from bequest.runfile.fields import Count, Numbers, Table, list_or_single, refusal
 from bequest.runfile.mistakes import mistakes_in, refuse
 from bequest.runfile.schema import (
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
     from bequest.core.bounds import Pilot
 
 __all__ = ["Job", "RunFile", "load", "understand"]
+
+
+# In bytes; a network of a million edges, written out, is half as long.
+_LONGEST = 50_000_000
 
 
 class MethodTable(Table):
@@ -102,9 +108,9 @@ class RunTable(Table):
                     remedy,
                     at=("engine", "placement", str(node)),
                 )
-        missing = [node for node in range(n) if node not in placement]
-        if missing:
-            raise refusal(f"leaves out node {missing[0]}.", remedy, at=("engine", "placement"))
+        missing = next((node for node in range(n) if node not in placement), None)
+        if missing is not None:
+            raise refusal(f"leaves out node {missing}.", remedy, at=("engine", "placement"))
         return self
 
     @model_validator(mode="after")
@@ -210,6 +216,7 @@ class RunFile:
 
     def _jobs(self, seed: int) -> Iterator[Job]:
         table = self.table
+        sizes.check(table, self.path)
         exam = None
         if isinstance(table.problem, TableProblem):
             problem, exam = table.problem.build_with_exam(seed)
@@ -290,7 +297,14 @@ def understand(text: str, path: Path) -> RunFile:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:  # a pipe is fine, but it need not end
+            content = file.read(_LONGEST + 1)
+        if len(content) > _LONGEST:
+            raise InvalidRunFile(
+                f"{path} is longer than {memory.shown(_LONGEST)}.",
+                remedy="Name a TOML file; data belong into a table of their own.",
+            )
+        return content.decode("utf-8-sig")
     except FileNotFoundError as error:
         raise InvalidRunFile(
             f"{path} does not exist.", remedy="Check the name, and the folder you are in."

@@ -94,6 +94,11 @@ class QuadraticsTable(Table):
     ) = None
     spread: float = 5.0
 
+    @property
+    def entries(self) -> float:
+        """How many entries the matrices have that are to be made."""
+        return float(self.n) * float(self.dim) ** 2
+
     def build(self, seed: int) -> Problem:
         """Return the problem of this seed."""
         return problems.quadratics(**self.model_dump(exclude={"kind"}), seed=seed)
@@ -110,6 +115,7 @@ class ExplicitTable(Table):
     """Small quadratics, written out."""
 
     random: ClassVar[bool] = False
+    entries: ClassVar[float] = 0.0  # what is written out is there already
     kind: Literal["explicit"]
     objectives: Annotated[list[QuadraticTable], Field(min_length=1)]
 
@@ -161,10 +167,28 @@ GRAPHS: dict[str, Callable[..., Graph]] = {
 }
 
 
+# About how many edges each of them has: n, the table -> edges.
+_SIZES: dict[str, Callable[[float, Any], float]] = {
+    "ring": lambda n, _: n,
+    "path": lambda n, _: n,
+    "star": lambda n, _: n,
+    "ring_with_chords": lambda n, table: n + table.chords,
+    "grid": lambda _, table: 2.0 * table.rows * table.columns,
+    "complete": lambda n, _: n * n / 2,
+    "erdos_renyi": lambda n, table: table.probability * n * n / 2,
+    "random_regular": lambda n, table: n * table.degree / 2,
+    "edges": lambda _, table: len(table.edges),
+}
+
+
 class GraphTable(Table):
     """A network with one node per loss; ``kind`` says how it is made."""
 
     kind: str
+
+    def size(self, n: int) -> float:
+        """Return about how many edges it has among n nodes."""
+        return _SIZES[self.kind](float(n), self)
 
     @property
     def random(self) -> bool:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeVar
 
 import numpy as np
 from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
@@ -98,6 +98,7 @@ class TableProblem(Table):
     silo: str | None = None
     partition: AnyPartition | None = None
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    entries: ClassVar[float] = 0.0  # what is read from a file is there already
     _table: data.Table = PrivateAttr()
     _silos: tuple[str, ...] = PrivateAttr(())
 

@@ -1,0 +1,283 @@
+"""Tables, read from files.
+
+The only place that knows pyarrow, and only while it reads a Parquet file. Files come from
+elsewhere: how much one unpacks to is looked up before it is unpacked.
+"""
+
+from __future__ import annotations
+
+import csv
+import lzma
+import math
+import zipfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bequest import extras, memory
+from bequest.data.tables import Table, looks_like_a_number, number_in
+from bequest.errors import InvalidData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bequest.data.tables import Column
+
+# A table is there so many times over until there is a problem to solve; measured.
+_COPIES = 6
+# The text of a CSV file takes at least so many times its length while it is read; measured.
+_CSV_COPIES = 5
+# Numbers that somebody has measured do not shrink to a hundredth, and if they did, a file that
+# unpacks to this many bytes can be stored as it is.
+_LARGE, _SHRINKS = 256_000_000, 100
+
+
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+# What the unpacking of a damaged archive can raise.
+_UNREADABLE = (
+    ValueError,
+    EOFError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
+
+
+def read_table(path: str | Path) -> Table:
+    """Read a table: ``.csv`` with a header row, ``.npz`` with arrays by name, or ``.parquet``.
+
+    Raises:
+        InvalidData: it cannot be read or understood.
+        NotInstalled: a Parquet file without pyarrow.
+    """
+    path = Path(path)
+    readers = {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InvalidData(
+            f"{path} is not of a known kind.", remedy=f"Use one of {', '.join(readers)}."
+        )
+    try:
+        if path.stat().st_size == 0:
+            raise InvalidData(f"{path} is empty.", remedy="Name a table with data.")
+        return reader(path)
+    except FileNotFoundError as error:
+        raise InvalidData(
+            f"{path} does not exist.", remedy="Check the name, and the folder it is in."
+        ) from error
+    except OSError as error:
+        raise InvalidData(
+            f"{path} cannot be read: {(error.strerror or str(error)).lower()}.",
+            remedy="Check that it is a whole file, and its permissions.",
+        ) from error
+
+
+def _read_csv(path: Path) -> Table:
+    memory.check(
+        _CSV_COPIES * path.stat().st_size,
+        f"{path}, to be read,",
+        remedy="Read a part of it, or save it as NPZ, which takes less.",
+        error=InvalidData,
+    )
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return _parse_csv(str(path), csv.reader(file, strict=True))
+    except UnicodeDecodeError as error:
+        raise InvalidData(
+            f"{path} is not text: byte {error.start} is not UTF-8.", remedy="Save it as UTF-8."
+        ) from error
+    except csv.Error as error:
+        raise InvalidData(f"{path} is not CSV: {error}.", remedy="Check its quotes.") from error
+
+
+def _parse_csv(source: str, reader: Any) -> Table:  # noqa: ANN401 - csv's type has no public name
+    rows = _with_lines(reader)
+    _, header = next(rows, (0, []))
+    names = [name.strip() for name in header]
+    _check_header(source, names)
+    lines, cells = [], []
+    for line, row in rows:
+        if len(row) != len(names):
+            raise InvalidData(
+                f"{source}, line {line}: has {len(row)} cells, but the header has {len(names)}.",
+                remedy="Give every row one cell per column; put text with commas in quotes.",
+            )
+        lines.append(line)
+        cells.append([cell.strip() for cell in row])
+    if not cells:
+        raise InvalidData(f"{source} has a header, but no rows.", remedy="Name a table with data.")
+    columns = {
+        name: _as_column(source, name, values) for name, *values in zip(names, *cells, strict=True)
+    }
+    return Table(columns, source, tuple(lines))
+
+
+def _with_lines(reader: Any) -> Iterator[tuple[int, list[str]]]:  # noqa: ANN401
+    """Yield the rows that are not blank, each with the line that it begins at."""
+    line = 1
+    for row in reader:
+        if any(cell.strip() for cell in row) or len(row) > 1:
+            yield line, row
+        line = reader.line_num + 1
+
+
+def _check_header(source: str, names: Sequence[str]) -> None:
+    if not names:
+        raise InvalidData(f"{source} is empty.", remedy="Name a table with data.")
+    seen: set[str] = set()
+    for number, name in enumerate(names, start=1):
+        if not name:
+            raise InvalidData(
+                f"{source}, line 1: column {number} has no name.", remedy="Name every column."
+            )
+        if name in seen:
+            raise InvalidData(
+                f'{source}, line 1: two columns are called "{name}".',
+                remedy="Give every column a name of its own.",
+            )
+        seen.add(name)
+    if all(looks_like_a_number(name) for name in names):
+        raise InvalidData(
+            f"{source}, line 1: holds numbers, not the names of columns.",
+            remedy="Add a first line with one name per column.",
+        )
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+        raise InvalidData(
+            f"{source}, line 1: is a single column.", remedy="Separate the columns by commas."
+        )
+
+
+def _as_column(source: str, name: str, cells: Sequence[str]) -> Column:
+    numbers = [number_in(cell) for cell in cells]
+    if any(number is None for number in numbers):
+        _check_text(source, name, cells, len(cells))
+        return np.array(cells, dtype=str)
+    return np.array(numbers, dtype=float)
+
+
+def _check_text(source: str, name: str, texts: Sequence[str], rows: int) -> None:
+    """Refuse a column of so many rows with these texts if it cannot fit into memory."""
+    longest = max(map(len, texts), default=0)
+    memory.check(
+        3 * 4 * float(longest) * rows,
+        f'{source}, column "{name}", in which every cell gets as much room as the longest, of '
+        f"{longest} letters,",
+        remedy="Remove the column, or shorten its longest cells.",
+        error=InvalidData,
+    )
+
+
+def _read_npz(path: Path) -> Table:
+    try:
+        with path.open("rb") as stream:
+            if not zipfile.is_zipfile(stream):
+                raise ValueError("it is no archive of arrays with names")
+            stream.seek(0)
+            with zipfile.ZipFile(stream) as archive:
+                remedy = "If it is right, write it with numpy.savez, which does not compress."
+                _check_size(path, sum(one.file_size for one in archive.infolist()), remedy)
+                _check_size(
+                    path, sum(_declared(archive, one) for one in archive.infolist()), remedy
+                )
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as file:
+                columns = {name: file[name] for name in file.files}
+    except InvalidData:
+        raise
+    except _UNREADABLE as error:
+        raise InvalidData(
+            f"{path} cannot be read as NPZ: {str(error).rstrip('.')}.",
+            remedy="Write it with numpy.savez, from arrays of numbers or text.",
+        ) from error
+    return Table(columns, str(path))
+
+
+def _declared(archive: zipfile.ZipFile, one: zipfile.ZipInfo) -> float:
+    """Return how many bytes an array takes in a table, by what its header says."""
+    with archive.open(one) as member:
+        version = np.lib.format.read_magic(member)
+        if version not in _HEADERS:
+            raise ValueError(f"it holds an array in version {version} of the format")
+        shape, _, dtype = _HEADERS[version](member)
+    letters = {"U": dtype.itemsize, "S": 4 * dtype.itemsize}
+    return math.prod(float(side) for side in shape) * max(letters.get(dtype.kind, 8), 8)
+
+
+def _check_size(path: Path, size: float, remedy: str) -> None:
+    """Refuse a file that unpacks to more than there is room for, or than makes sense."""
+    packed = path.stat().st_size
+    if size > max(_LARGE, _SHRINKS * packed):
+        raise InvalidData(
+            f"{path} is a file of {memory.shown(packed)} that unpacks to {memory.shown(size)}, "
+            f"{size / packed:.0f} times as much.",
+            remedy=remedy,
+        )
+    memory.check(
+        _COPIES * size,
+        f"{path}, which unpacks to {memory.shown(size)},",
+        remedy="Use fewer rows or columns, or split it.",
+        error=InvalidData,
+    )
+
+
+def _read_parquet(path: Path) -> Table:
+    extras.need("parquet", what=f"Reading {path}")
+    import pyarrow as pa
+
+    try:
+        return Table(_columns_of(path), str(path))
+    except InvalidData:
+        raise
+    except (pa.ArrowException, ValueError, IndexError, OverflowError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise InvalidData(
+            f"{path} cannot be read as Parquet: {reason}.", remedy="Check that it is a whole file."
+        ) from error
+
+
+def _columns_of(path: Path) -> dict[str, Column]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import pyarrow.types as pat
+
+    about = pq.read_metadata(path)
+    remedy = 'If it is right, write it with compression="none" and use_dictionary=False.'
+    _check_size(path, 8.0 * about.num_rows * about.num_columns, remedy)
+    # As dictionaries, texts take what they take in the file, also where one is repeated often.
+    texts = [one.name for one in pq.read_schema(path) if pat.is_string(one.type)]
+    table = pq.read_table(path, read_dictionary=texts)
+    columns = {}
+    for name, values in zip(table.column_names, table.columns, strict=True):
+        if pat.is_nested(values.type):
+            raise InvalidData(
+                f'{path}, column "{name}": holds {values.type}, not numbers or text.',
+                remedy="Spread it over columns of its own, or remove it.",
+            )
+        if pat.is_boolean(values.type):
+            values = values.cast(pa.int8())
+        if any(kind(values.type) for kind in (pat.is_integer, pat.is_floating, pat.is_decimal)):
+            columns[name] = values.cast(pa.float64(), safe=False).to_numpy()
+        else:
+            columns[name] = _text_in(values, str(path), name)
+    return columns
+
+
+def _text_in(values: Any, source: str, name: str) -> Column:  # noqa: ANN401 - pyarrow's
+    """Return a column of Parquet as text, made of its distinct values."""
+    import pyarrow.types as pat
+
+    coded = values if pat.is_dictionary(values.type) else values.dictionary_encode()
+    column = [np.empty(0, dtype=str)]
+    for chunk in coded.chunks:
+        texts = [*("" if v is None else str(v) for v in chunk.dictionary.to_pylist()), ""]
+        _check_text(source, name, texts, len(values))
+        # What is missing is the last of them, the empty one.
+        rows = chunk.indices.fill_null(len(texts) - 1).to_numpy()
+        column.append(np.array(texts, dtype=str)[rows])
+    return np.concatenate(column)
