@@ -443,8 +443,8 @@ def test_a_memory_that_is_not_what_was_sent_promises_nothing():
 class Mistaken(bq.Problem):
     """A problem that is wrong about its optimum."""
 
-    def optimum(self):
-        return super().optimum() + 1e-3
+    def optimum(self, **options):
+        return super().optimum(**options) + 1e-3
 
 
 def test_an_optimum_that_is_none_promises_nothing():
@@ -461,8 +461,8 @@ def test_a_legacy_cannot_be_held_against_a_loss_whose_data_are_on_their_host():
     ]
 
     class Known(bq.Problem):
-        def optimum(self):
-            return bq.Problem(losses).optimum()
+        def optimum(self, **options):
+            return bq.Problem(losses).optimum(**options)
 
     known = bq.solve(
         Known(away),
