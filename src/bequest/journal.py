@@ -4,7 +4,7 @@ A log is text, one JSON object per line, each line with a checksum of its own. T
 the header: the version of the format, the versions that wrote it, which run of which run file it
 is (with the text of that file), and the engine. Every further line is one thing that happened to
 one process, in order, with the SHA-256 of the state that it left the process in. The last line of
-a run that ended by itself says so. docs/loop.md describes every key.
+a run that ended by itself says so. ``bequest docs loop`` describes every key.
 
 A line is handed to the operating system before the run goes on. Of a run that is killed
 everything is there, but perhaps the end of the last line. Never pickle: logs come from others.

@@ -67,7 +67,7 @@ def _options(
 @app.command()
 def run(
     *,
-    file: Annotated[Path, typer.Argument(help="What to run; see docs/run-file.md.")],
+    file: Annotated[Path, typer.Argument(help="What to run; see bequest docs run-file.")],
     as_json: Json = False,
     output: Annotated[
         Path | None,
@@ -208,6 +208,19 @@ def info(*, as_json: Json = False) -> None:
     from bequest.cli.about import tell
 
     tell(as_json=as_json)
+
+
+@app.command()
+def docs(
+    *,
+    page: Annotated[
+        str | None, typer.Argument(help="Which page; lists them if none is named.")
+    ] = None,
+) -> None:
+    """Print a page of the documentation, such as run-file, loop or cluster."""
+    from bequest.cli.manual import show
+
+    show(page)
 
 
 def main() -> None:

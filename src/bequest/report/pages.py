@@ -321,7 +321,7 @@ def _notes() -> str:
             "for every anchor, in two vectors; passes on what a node had inherited even when the "
             "node itself is forgotten; compares the branches of eq:anchor in the units of "
             "cor:selective, as β may be zero; and promises (L/4)[2kδ² + 3∑ε²] in regime (C). The "
-            f"full list, with reasons and tests, is {code('docs/deviations.md')}."
+            f"full list, with reasons and tests, is {code('bequest docs deviations')}."
         ),
         (
             "<strong>Baselines.</strong> Classic is what happens without any memory. It is not the "

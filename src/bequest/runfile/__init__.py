@@ -2,7 +2,7 @@
 
 ``load`` reads and checks one; ``RunFile.jobs`` turns it into calls of ``bequest.solve``. Whatever
 is wrong with a file is an ``InvalidRunFile`` that names the file, the key, the mistake and what
-to do about it. See docs/run-file.md.
+to do about it. ``bequest docs run-file`` describes every key.
 """
 
 import tomllib
@@ -286,7 +286,7 @@ def understand(text: str, path: Path) -> RunFile:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidRunFile(
             f"{path} is not TOML: {error}.",
-            remedy="Correct that line; examples/run.toml shows the format.",
+            remedy="Correct that line; bequest docs run-file shows the format.",
         ) from error
     try:
         context = {"folder": path.parent}

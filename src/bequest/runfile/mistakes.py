@@ -71,7 +71,7 @@ def refuse(path: Path, mistakes: Sequence[Mistake]) -> InvalidRunFile:
     lines = "\n".join(f"  {mistake} {mistake.remedy}" for mistake in mistakes)
     return InvalidRunFile(
         f"{path} has {len(mistakes)} mistakes:\n{lines}",
-        remedy="Correct them; docs/run-file.md describes every key.",
+        remedy="Correct them; bequest docs run-file describes every key.",
     )
 
 
@@ -125,7 +125,7 @@ def _translate(entry: Any, document: Any, top: Collection[str]) -> Iterator[Mist
         plural = "entry" if context[name] == 1 else "entries"
         yield Mistake(keys, what, f"Use {word} {context[name]} {plural}.")
     else:  # pragma: no cover - every type of error that the schema can cause is named above
-        yield Mistake(keys, f"{entry['msg']}.", "See docs/run-file.md.")
+        yield Mistake(keys, f"{entry['msg']}.", "See bequest docs run-file.")
 
 
 def _path(location: Keys, document: Any, *, missing: bool) -> Keys:  # noqa: ANN401

@@ -1,0 +1,45 @@
+"""``bequest docs``: the pages of the documentation, wherever bequest is installed."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from bequest.cli.terminal import Terminal, pairs
+from bequest.errors import InvalidInput
+
+# The page to begin with comes first.
+_FIRST = ("quickstart", "run-file", "choosing-a-will")
+
+
+def show(page: str | None) -> None:
+    """Print a page, or which there are."""
+    pages = find()
+    if page is None:
+        rows = [[name, _title(path)] for name, path in pages.items()]
+        Terminal().print(pairs(rows))
+        print("\nbequest docs PAGE prints one of them.")
+        return
+    name = page.removesuffix(".md")
+    if name not in pages:
+        close = difflib.get_close_matches(name, pages, n=1)
+        hint = f"Did you mean {close[0]}? " if close else ""
+        raise InvalidInput(
+            f"There is no page called {page!r}.", remedy=f"{hint}There are: {', '.join(pages)}."
+        )
+    print(pages[name].read_text("utf-8").rstrip())
+
+
+def find() -> dict[str, Path]:
+    """Return the pages by name, in the order in which they are listed."""
+    package = Path(__file__).parents[1]
+    folder = package / "docs"
+    if not folder.is_dir():  # not installed, but used where it is developed
+        folder = package.parents[1] / "docs"
+    found = {path.stem: path for path in sorted(folder.glob("*.md"))}
+    first = {name: found[name] for name in _FIRST if name in found}
+    return first | found
+
+
+def _title(path: Path) -> str:
+    return path.read_text("utf-8").partition("\n")[0].lstrip("# ")
