@@ -20,6 +20,8 @@ from bequest.protocol.node import Node
 STEP = 0.25
 SETTING = Setting(n=3, mu=1.0, kappa=4.0, step=STEP, pilot=None, optimum=None)
 CONSENSUS = bq.wills.Consensus()
+# All nodes that the messages in these tests are about.
+ROSTER = tuple((node, ()) for node in range(10))
 
 
 def loss(h=2.0, c=1.0):
@@ -47,15 +49,15 @@ def quadratic(ident, h, c):
 def arrange(epoch=1, t=0, **fields):
     """An order to prepare an epoch; by default in the middle of the path 0 - 1 - 2."""
     fields.setdefault("restart", False)
-    fields.setdefault("members", 3)
     fields.setdefault("neighbours", (0, 2))
     near = fields["neighbours"]
+    fields.setdefault("members", max(3, len(near or ()) + 1))
     if near is not None:
         fields.setdefault("weights", (1 / 4,) * len(near))
     return m.Arrange(epoch, t, **fields)
 
 
-def begin(epoch=1, *, step=STEP, until=100, roster=(), lost=()):
+def begin(epoch=1, *, step=STEP, until=100, roster=ROSTER, lost=()):
     return m.Begin(epoch, step, until, roster, lost)
 
 

@@ -1,7 +1,7 @@
 """One real node, driven by hand: its arithmetic, its manners, and what it does when all fails."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -234,7 +234,7 @@ def test_rounds_that_are_over_are_late_and_twice_is_once():
 
 def test_only_neighbours_count():
     node = started(make(), neighbours=(0,), weights=(0.5,))
-    for stranger in (2, 1, m.STEWARD):
+    for stranger in (2, 1):
         assert dropped(give(node, stranger, exchange(1, 1, 0.0, 0.0))) == "not a neighbour"
 
 
@@ -398,7 +398,7 @@ def test_an_early_order_of_a_steward_that_is_replaced_meanwhile_is_dropped_in_it
     order(node, arrange(2))
     assert order(node, m.Halt(3, 2)) == []  # it has not heard of epoch 2
     order(node, m.Inquiry(term=1))
-    effects = order(node, m.Begin(2, STEP, 100, (), term=1))
+    effects = order(node, replace(begin(2), term=1))
     (record,) = noted(effects, Dropped)
     assert record == Dropped(m.STEWARD, "Halt", "of an earlier steward")
     assert (node.state, node.epoch) == (State.RUNNING, 2)
@@ -904,7 +904,8 @@ def test_newer_checkpoints_replace_older_ones_and_keep_what_was_inherited():
     assert give(node, 2, m.Checkpoint(1, 4, newer, None)) == []
     assert dropped(give(node, 2, m.Checkpoint(1, 4, newer, None))) == "not a ward, or late"
     assert dropped(give(node, 2, m.Checkpoint(1, 3, newer, None))) == "not a ward, or late"
-    assert dropped(give(node, 0, m.Checkpoint(1, 9, newer, None))) == "not a ward, or late"
+    other = m.Checkpoint(1, 9, quadratic(0, 5.0, 0.5), None)
+    assert dropped(give(node, 0, other)) == "not a ward, or late"
     assert only(order(node, m.Halt(2, 1)), m.Halted).wards == ((2, 4, (2, 7)),)
 
 
@@ -1201,7 +1202,7 @@ def test_a_new_steward_learns_what_somebody_outside_wants():
 
 
 def test_who_is_a_member_does_not_want_to_come_in_any_more():
-    node = started(returner())
+    node = started(returner(), neighbours=(0, 1))
     said = only(order(node, m.Inquiry()), m.Situation)
     assert (said.purpose, said.known, said.life) == (None, (), 1)
 

@@ -130,6 +130,8 @@ def member(state, kind=m.Exchange):
     order(node, FOUNDING)
     give(node, 0, m.Kept(1), m.Checkpoint(1, 0, ZERO, ZERO))
     order(node, begin(1))
+    if kind is m.Withdrawal:
+        node.inherited = MESSAGES["Withdrawal"][1].legacy
     give(node, 2, exchange(1, 1, 2.0, 2.0))
     if state is State.RUNNING:
         return node

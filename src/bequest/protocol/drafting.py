@@ -111,6 +111,11 @@ class Draft:
             self.adoptions[index] = replace(adoption, lost=gone)
             self.forgotten |= set(gone)
 
+    def may_remember(self, node: int) -> set[int]:
+        """Return the original nodes that can be in what a node will have inherited."""
+        adopted = (a.lost for a in self.adoptions if a.adopter == node)
+        return set(self.lineage.get(node, ())).union(*adopted)
+
     # --- leavers ------------------------------------------------------------------------------
 
     def ask_next_leaver(self, *, domains: Domains, life: Callable[[int], int]) -> Send:
@@ -150,6 +155,11 @@ class Draft:
         else:
             merged = {*self.lineage[handover.heir], *inside}
             self.lineage[handover.heir] = tuple(sorted(merged))
+
+    def may_forget(self, node: int) -> set[int]:
+        """Return the original nodes that a node's will can forget; none unless it leaves now."""
+        leaves = bool(self.handovers) and self.handovers[-1].node == node
+        return {node, *self.lineage[node]} if leaves else set()
 
     def _farewells_to(self, node: int) -> tuple[int, ...]:
         return tuple(h.node for h in self.handovers if h.heir == node and h.node not in self.silent)

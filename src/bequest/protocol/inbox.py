@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,5 +38,8 @@ def is_finite(vector: Vector, dim: int) -> bool:
 
 
 def is_sound(legacy: Legacy, dim: int) -> bool:
-    """Whether it is about that many coordinates, and all of it are numbers."""
-    return legacy.p.shape == (dim,) and legacy.is_finite
+    """Whether it has that many coordinates, all of it are numbers, and no node is in it twice."""
+    once = all(node >= 0 and share == 1 for node, share in legacy.lineage.items())
+    with np.errstate(over="ignore", invalid="ignore"):
+        curvature = legacy.eta + legacy.stiffness  # not a number if an entry of F or w is none
+    return once and math.isfinite(curvature + legacy.c) and is_finite(legacy.p, dim)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bequest.protocol import messages as m
 from bequest.protocol.events import Dropped, Received, Send
+from bequest.protocol.scrutiny import is_order
 from bequest.protocol.states import FOR_THE_STEWARD, ORDERS, TABLE, State
 
 if TYPE_CHECKING:
@@ -19,12 +20,17 @@ if TYPE_CHECKING:
 class Listener:
     """The part of a node that does not depend on what messages are about.
 
+    Args:
+        ident: its number.
+
     Attributes:
+        ident: its number.
         state: where it is in the protocol.
         epoch: the epoch it is in.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ident: int) -> None:
+        self.ident = ident
         self.state = State.OUTSIDE
         self.epoch = 0
         # The latest attempt at a change, and the latest steward, that it has heard of.
@@ -40,10 +46,15 @@ class Listener:
     def _receive(self, event: Received) -> list[Effect]:
         sender, message = event
         if sender == m.STEWARD:
-            term = getattr(message, "term", self._term)
-            if term < self._term:
+            if not isinstance(message, m.Order):
+                return self._drop(event, "the steward does not say that")
+            if not is_order(message, self.ident):
+                return self._drop(event, "an order that cannot be right")
+            if message.term < self._term:
                 return self._drop(event, "of an earlier steward")
-            self._term = term
+            self._term = message.term
+        elif sender < 0:
+            return self._drop(event, "no node has that number")
         elif type(message) in ORDERS:
             return self._blame(event, "only the steward may say that")
         act = self._actions[self.state].get(type(message))

@@ -20,6 +20,7 @@ from bequest.protocol.events import Began, Completed, Failed, Leave, Received, S
 from bequest.protocol.inbox import Inbox, is_sound
 from bequest.protocol.listening import Listener
 from bequest.protocol.preparation import Preparation
+from bequest.protocol.scrutiny import has_place
 from bequest.protocol.states import State
 from bequest.protocol.testament import Testament
 from bequest.protocol.vault import Vault
@@ -74,8 +75,8 @@ class Node(Listener):
         receipt: Legacy | None = None,
         life: int = 0,
     ) -> None:
-        super().__init__()
-        self.ident, self.objective, self.will, self.host = ident, objective, will, host
+        super().__init__(ident)
+        self.objective, self.will, self.host = objective, will, host
         # What everybody knows; in studies with an oracle the engine tells when that changes.
         self.setting = setting
         self.purpose, self._known, self.life = purpose, known, life
@@ -94,6 +95,8 @@ class Node(Listener):
         self._begun: m.Begin | None = None
         self._preparation: Preparation | None = None
         self._vault = Vault()
+        # Those in the present epoch, and those whom they remember.
+        self._others: frozenset[int] = frozenset()
         self._row_of: dict[int, int] = {}
         self._step = setting.step
         self._testament = Testament(ident, objective, self.x, will, checkpoint_every)
@@ -248,6 +251,8 @@ class Node(Listener):
     def _on_advance(self, sender: int, message: m.Advance) -> list[Effect]:
         if message.epoch != self._attempt:
             return self._untimely(sender, message, early=False)
+        if not self._can_reach(message.round):
+            return self._drop(Received(sender, message), "an order that cannot be right")
         self._limit = message.round
         if self.round >= self._limit:
             return self._stop()
@@ -263,14 +268,23 @@ class Node(Listener):
             return self._untimely(sender, message, early=False)
         if self._preparation is not None and self._preparation.arrange.epoch == message.epoch:
             return self._drop(Received(sender, message), "a duplicate")
+        if not outside and not self._can_reach(message.round):
+            return self._drop(Received(sender, message), "an order that cannot be right")
         if outside and message.epoch > self._attempt:
             self._attempt, self._vault.staged = message.epoch, {}
-        preparation = Preparation(message, self.inherited, np.zeros_like(self.x))
+        preparation = Preparation(
+            message, self.inherited, np.zeros_like(self.x), heard_of=self._others
+        )
         self._preparation, self.state = preparation, State.PREPARING
         if refused := self._refuse():
             return refused
         effects = preparation.give(self.ident, self.x, self.receipt)
         return effects + self._prepare() + self._catch_up()
+
+    def _can_reach(self, t: int) -> bool:
+        """Whether the present epoch, in which the node is, can have come to that round."""
+        assert self._begun is not None  # noqa: S101 - asked of members
+        return self.round <= t <= self._begun.until
 
     def _on_begin(self, sender: int, message: m.Begin) -> list[Effect]:
         preparation = self._preparation
@@ -278,6 +292,8 @@ class Node(Listener):
         arrange = preparation.arrange
         if message.epoch != arrange.epoch or arrange.neighbours is None:
             return self._drop(Received(sender, message), "of another epoch")
+        if not has_place(self.ident, arrange, message):
+            return self._drop(Received(sender, message), "an order that cannot be right")
         fresh = self._present is None
         old_step, self._step = self._step, message.step
         push = preparation.surplus
@@ -294,6 +310,8 @@ class Node(Listener):
         self._present, self._begun, self._preparation = arrange, message, None
         self.setting = replace(self.setting, step=message.step)
         self._vault.begin(arrange.wards)
+        named = (node for member, inside in message.roster for node in (member, *inside))
+        self._others = frozenset(named) - {self.ident}
         self._settle(arrange)
         if self._memory is not None:
             if arrange.target_moves:
@@ -451,23 +469,36 @@ class Node(Listener):
     # --- being a buddy ------------------------------------------------------------------------
 
     def _on_checkpoint(self, sender: int, message: m.Checkpoint) -> list[Effect]:
-        sound = is_sound(message.own, self.x.size) and (
-            message.inherited is None or is_sound(message.inherited, self.x.size)
-        )
-        if not sound:
-            return self._blame(Received(sender, message), "a checkpoint that cannot be right")
-        if message.inherited is None:
-            if message.epoch > self.epoch:
-                return self._untimely(sender, message, early=True)
-            if not self._vault.renew(sender, message):
-                return self._drop(Received(sender, message), "not a ward, or late")
-            return []
-        if message.epoch != self._attempt or message.epoch == self.epoch:
+        whole, received = message.inherited is not None, Received(sender, message)
+        if not self._can_be_of(sender, message):
+            return self._blame(received, "a checkpoint that cannot be right")
+        if not whole and message.epoch > self.epoch:
+            return self._untimely(sender, message, early=True)
+        if whole and (message.epoch != self._attempt or message.epoch == self.epoch):
             return self._untimely(sender, message, message.epoch > self._attempt)
+        if not self._can_be_now(message):
+            return self._blame(received, "a checkpoint that cannot be right")
+        if not whole:
+            kept = self._vault.renew(sender, message)
+            return [] if kept else self._drop(received, "not a ward, or late")
         if sender in self._vault.staged:
-            return self._drop(Received(sender, message), "a duplicate")
+            return self._drop(received, "a duplicate")
         self._vault.staged[sender] = message
         return [Send((sender,), m.Kept(message.epoch))]
+
+    def _can_be_of(self, sender: int, checkpoint: m.Checkpoint) -> bool:
+        """Whether it can be that node's, of whatever epoch: the memory of itself, and of others."""
+        own, inherited, dim = checkpoint.own, checkpoint.inherited, self.x.size
+        itself = is_sound(own, dim) and own.lineage.keys() <= {sender} and checkpoint.round >= 0
+        others = inherited is None or (is_sound(inherited, dim) and sender not in inherited.lineage)
+        return itself and others
+
+    def _can_be_now(self, checkpoint: m.Checkpoint) -> bool:
+        """Whether it can be of the present epoch, or at its end, if the node is in one."""
+        if self._begun is None:
+            return True
+        inside = () if checkpoint.inherited is None else checkpoint.inherited.lineage
+        return checkpoint.round <= self._begun.until and self._others.issuperset(inside)
 
     def __repr__(self) -> str:
         return f"Node({self.ident}, {self.state}, epoch {self.epoch}, round {self.round})"

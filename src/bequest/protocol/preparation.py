@@ -34,6 +34,7 @@ class Preparation:
         arrange: what is to be prepared.
         inherited: what will be inherited.
         surplus: what will be added to the tracker.
+        heard_of: all others who are there, or whom those remember.
         farewells, withdrawal, x: what has arrived of what the epoch needs of others.
         sent: whether all of it has.
         inherits: whether something is inherited that was not before.
@@ -43,6 +44,7 @@ class Preparation:
     arrange: m.Arrange
     inherited: Legacy
     surplus: Vector
+    heard_of: frozenset[int]
     farewells: dict[int, Farewell] = field(default_factory=dict)
     withdrawal: Legacy | None = None
     x: Vector | None = None
@@ -86,14 +88,22 @@ class Preparation:
         dim = self.surplus.size
         if isinstance(part, Farewell):
             sound = is_sound(part.legacy, dim) and is_finite(part.surplus, dim)
-            if sound := sound and sender == part.sender:
+            if sound := sound and sender == part.sender and self._is_news(part.legacy):
                 self.farewells[sender] = part
         elif isinstance(part, m.Withdrawal):
-            if sound := is_sound(part.legacy, dim):
+            held = self.inherited.lineage.keys()
+            if sound := is_sound(part.legacy, dim) and part.legacy.lineage.keys() <= held:
                 self.withdrawal = part.legacy
         elif sound := is_finite(part.x, dim):
             self.x = part.x
         return sound
+
+    def _is_news(self, legacy: Legacy) -> bool:
+        """Whether it is the memory of others only, and of none who is remembered already."""
+        known = [self.inherited, *(farewell.legacy for farewell in self.farewells.values())]
+        return self.heard_of.issuperset(legacy.lineage) and all(
+            legacy.lineage.keys().isdisjoint(one.lineage) for one in known
+        )
 
     @property
     def is_complete(self) -> bool:
@@ -194,5 +204,6 @@ class Preparation:
 
     def ready(self, stiffness: float) -> m.Ready:
         """Return what the steward has to know of a node with a loss that stiff."""
-        total = stiffness + self.inherited.curvature[1]
+        # What was taken out of a sum may leave a little less than nothing.
+        total = max(stiffness + self.inherited.curvature[1], 0.0)
         return m.Ready(self.arrange.epoch, total, tuple(self.inherited.lineage))

@@ -24,6 +24,7 @@ from bequest.protocol.charter import Agenda, Charter
 from bequest.protocol.drafting import Draft
 from bequest.protocol.events import Dropped, Finished, Lost, Received, Send
 from bequest.protocol.register import Register
+from bequest.protocol.scrutiny import is_readiness, is_report, is_situation
 from bequest.protocol.succession import rebuild, request_in
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class Steward:
         self.network: Network = {}
         self.lost: set[int] = set()
         self.step = charter.step
+        # The round after which every member of the present epoch stops.
+        self._until = 0
         self._lineage: dict[int, tuple[int, ...]] = {}
         self._buddies: dict[int, tuple[int, ...]] = {}
         self._dead: set[int] = set()
@@ -122,6 +125,8 @@ class Steward:
             return self._on_lost(event.node, event.life)
         assert isinstance(event, Received)  # noqa: S101 - nobody asks the steward to leave
         sender, message = event
+        if sender < 0:
+            return [Dropped(sender, type(message).__name__, "no node has that number")]
         match message:
             case m.Situation():
                 return self._on_situation(sender, message)
@@ -141,7 +146,23 @@ class Steward:
                 return self._on_accusation(sender, message)
         return [Dropped(sender, type(message).__name__, "not the steward's business")]
 
+    def _takes_part(self, node: int) -> bool:
+        """Whether a node is in the present epoch or in the one that is prepared, or is asked."""
+        draft = self._draft
+        prepares = draft is not None and (node in draft.network or draft.is_about(node))
+        asked = self.phase is Phase.ASKING and node in self._asked
+        return prepares or asked or node in self.network
+
+    def _blame(self, sender: int, message: m.Message) -> list[Effect]:
+        """Give up a node that says what cannot be right, as if it were lost, and tell it so."""
+        asked = self._asked.get(sender) if self.phase is Phase.ASKING else None
+        life = self._life(sender) if asked is None else asked
+        record = Dropped(sender, type(message).__name__, "this cannot be right")
+        return [record, *self._exclude_life(sender, life), *self._on_lost(sender, life)]
+
     def _on_leave_request(self, sender: int, message: m.LeaveRequest) -> list[Effect]:
+        if not self._takes_part(sender):
+            return [Dropped(sender, "LeaveRequest", "not a member")]
         if message.life != self._register.life(sender):
             return [Dropped(sender, "LeaveRequest", "late: of an earlier life")]
         self._leaving.add(sender)
@@ -149,6 +170,10 @@ class Steward:
 
     def _on_accusation(self, sender: int, message: m.Accusation) -> list[Effect]:
         culprit = message.culprit
+        if not (self._takes_part(sender) and self._takes_part(culprit)):
+            return [Dropped(sender, "Accusation", "not of a member about another")]
+        if self.phase is not Phase.ASKING and message.epoch > self._newest:
+            return self._blame(sender, message)
         if self._register.came_after(message.epoch, culprit):
             return [Dropped(sender, "Accusation", "late: of an earlier life")]
         life = self._register.life(culprit)
@@ -295,12 +320,14 @@ class Steward:
     def _on_halted(self, sender: int, message: m.Halted) -> list[Effect]:
         if sender not in self.network or sender in self._dead:
             return [Dropped(sender, "Halted", "not a member")]
-        if self.phase in (Phase.RUNNING, Phase.BEGINNING) and message.epoch == self.epoch:
-            self._reports[sender] = message
-            return self._next()
-        if self.phase is not Phase.HALTING or message.epoch != self._newest:
+        by_itself = self.phase in (Phase.RUNNING, Phase.BEGINNING) and message.epoch == self.epoch
+        if not by_itself and (self.phase is not Phase.HALTING or message.epoch != self._newest):
             return [Dropped(sender, "Halted", "late: of an attempt that is over")]
+        if not is_report(message, sender, self._lineage, self.round, self._until):
+            return self._blame(sender, message)
         self._reports[sender] = message
+        if by_itself:
+            return self._next()
         self._waiting.discard(sender)
         if self._waiting:
             return []
@@ -357,8 +384,11 @@ class Steward:
         draft = self._draft
         if draft is None or message.epoch != draft.epoch or sender not in draft.waiting:
             return [Dropped(sender, "Ready", "late: of an attempt that is over")]
+        forgets = draft.may_forget(sender)
+        if not is_readiness(message, draft.may_remember(sender), forgets):
+            return self._blame(sender, message)
         draft.waiting.discard(sender)
-        if len(draft.handovers) and draft.handovers[-1].node == sender:
+        if forgets:
             return self._leaver_is_ready(draft, message)
         if sender in draft.network:
             draft.lineage[sender] = message.lineage
@@ -372,6 +402,8 @@ class Steward:
     def _on_refused(self, sender: int, message: m.Refused) -> list[Effect]:
         if self._draft is None or message.epoch != self._draft.epoch:
             return [Dropped(sender, "Refused", "late: of an attempt that is over")]
+        if sender not in self._draft.network:
+            return [Dropped(sender, "Refused", "not a member")]
         self._leaving.add(sender)
         return self._halt()
 
@@ -399,7 +431,7 @@ class Steward:
         if not self._agenda.expects(self.round) and not self._has_work(self.round):
             self._agenda.pass_by(self.round)
         stops = self._agenda.stops
-        until = stops[0] if stops else self.round
+        until = self._until = stops[0] if stops else self.round
         # If more is to change before the next round, the step can wait for it.
         over = until == self.round and bool(stops)
         step = draft.lowered(self.step) if self._charter.adaptive and not over else None
@@ -443,11 +475,16 @@ class Steward:
     # --- taking over --------------------------------------------------------------------------
 
     def _on_situation(self, sender: int, message: m.Situation) -> list[Effect]:
-        if self.phase is not Phase.ASKING or sender not in self._waiting:
-            return self._unexpected(sender, message)
-        self._situations[sender] = message
-        self._waiting.discard(sender)
-        return self._recovered()
+        possible = is_situation(message, sender, (self._term + 1) * _NUMBERS)
+        if self.phase is Phase.ASKING and sender in self._waiting:
+            if not possible or message.life != self._asked[sender]:
+                return self._blame(sender, message)
+            self._situations[sender] = message
+            self._waiting.discard(sender)
+            return self._recovered()
+        if not possible:
+            return [Dropped(sender, "Situation", "this cannot be right")]
+        return self._unexpected(sender, message)
 
     def _unexpected(self, sender: int, message: m.Situation) -> list[Effect]:
         """Of an answer that is not waited for only a wish to come counts."""
@@ -475,6 +512,7 @@ class Steward:
             return self._found_anew() if founders else self._give_up()
         begin, self._register.requests = remains.begin, remains.requests
         self.epoch, self.round, self.step = begin.epoch, remains.round, begin.step
+        self._until = begin.until
         self.lost, self._lineage = set(begin.lost), dict(begin.roster)
         self.network, self._buddies, self._dead = remains.network, remains.buddies, remains.dead
         self._register.lives |= remains.lives

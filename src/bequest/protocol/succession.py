@@ -6,10 +6,11 @@ it, and everybody knows its own place in it, so those who are left can tell the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bequest.protocol import messages as m
+from bequest.protocol.scrutiny import has_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,8 +43,8 @@ class Remains:
     requests: dict[int, m.Request]
     excluded: list[int]
     behind: set[int]
-    round: int = 0
-    buddies: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    round: int
+    buddies: dict[int, tuple[int, ...]]
 
     @property
     def dead(self) -> set[int]:
@@ -78,7 +79,7 @@ def rebuild(told: Mapping[int, m.Situation], requests: Mapping[int, m.Request]) 
         node: place
         for node, situation in told.items()
         for place in (situation.present, situation.prepared)
-        if place is not None and place.epoch == begin.epoch
+        if place is not None and place.epoch == begin.epoch and has_place(node, place, begin)
     }
     members = {node: place for node, place in places.items() if place.neighbours is not None}
     # Whoever asks to come in a later life has died since it answered.
@@ -93,9 +94,10 @@ def rebuild(told: Mapping[int, m.Situation], requests: Mapping[int, m.Request]) 
         requests=asking,
         excluded=sorted(told.keys() - places.keys() - asking.keys()),
         behind={n for n, place in members.items() if told[n].present is not place} - reborn,
+        round=min(place.round for place in members.values()),
+        buddies={node: place.buddies for node, place in members.items()},
     )
     for node, place in members.items():
-        remains.buddies[node], remains.round = place.buddies, place.round
         for other in place.neighbours or ():
             remains.network[node].add(other)
             remains.network[other].add(node)

@@ -1,0 +1,146 @@
+"""What can be right at all: names and numbers that a process can have put into a message.
+
+Processes crash, they do not lie; but one of them may be broken, or of another release. What no
+process that follows the protocol says is not acted upon. A node that says it is given up, as if it
+were lost; an order that makes no sense is dropped.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+from bequest.protocol import messages as m
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+# Metropolis weights sum to less than one, but for rounding.
+_ROUNDING = 1e-9
+
+
+def are_others(ids: Iterable[int], ident: int) -> bool:
+    """Whether these are the numbers of nodes, none of them twice, and not that one."""
+    listed = list(ids)
+    return len(set(listed)) == len(listed) and all(node >= 0 and node != ident for node in listed)
+
+
+# --- what a node is told ---------------------------------------------------------------------
+
+
+def is_order(order: m.Order, ident: int) -> bool:
+    """Whether a steward can have said this to that node, whatever state it is in."""
+    match order:
+        case m.Arrange():
+            return _is_arrangement(order, ident)
+        case m.Begin():
+            # Each original node is a member, or inside what one has inherited, or lost.
+            named = (node for member, inside in order.roster for node in (member, *inside))
+            sound = math.isfinite(order.step) and order.step > 0
+            return sound and are_others((*named, *order.lost), m.STEWARD)
+    return True
+
+
+def _is_arrangement(arrange: m.Arrange, ident: int) -> bool:
+    groups = (arrange.neighbours or (), arrange.buddies, arrange.wards)
+    roles = (arrange.heir, arrange.claim, arrange.claimant, arrange.newcomer, arrange.sponsor)
+    named = [*groups, arrange.farewells, arrange.adopted]
+    named += [(role,) for role in roles if role is not None]
+    if arrange.round < 0 or not all(are_others(ids, ident) for ids in named):
+        return False
+    if arrange.neighbours is None:
+        alone = not any((arrange.weights, arrange.buddies, arrange.wards))
+        return alone and (arrange.heir is None or arrange.remaining > 0)
+    return (
+        arrange.heir is None
+        and len(arrange.neighbours) < arrange.members
+        and len(arrange.weights) == len(arrange.neighbours)
+        and all(0 < weight <= 1 for weight in arrange.weights)
+        and math.fsum(arrange.weights) <= 1 + _ROUNDING
+    )
+
+
+# --- what the steward is told ------------------------------------------------------------------
+
+
+def is_report(
+    halted: m.Halted, sender: int, lineage: Mapping[int, tuple[int, ...]], first: int, last: int
+) -> bool:
+    """Whether a member can have stopped like this.
+
+    Args:
+        halted: what it reports.
+        sender: who it is.
+        lineage: every member of the epoch -> the original nodes in what it has inherited.
+        first: after which round the epoch began.
+        last: after which round everybody stops.
+    """
+    return (
+        first <= halted.round <= last
+        and _are_among(halted.lineage, lineage.get(sender, ()))
+        and are_others((ward for ward, _, _ in halted.wards), sender)
+        and all(
+            ward in lineage and 0 <= made <= last and _are_among(inside, (ward, *lineage[ward]))
+            for ward, made, inside in halted.wards
+        )
+    )
+
+
+def is_readiness(ready: m.Ready, inherits: Collection[int], may_forget: Collection[int]) -> bool:
+    """Whether a node can be ready like this.
+
+    Args:
+        ready: what it says.
+        inherits: the original nodes that it can remember in the epoch to come.
+        may_forget: those that its will can forget, if it leaves.
+    """
+    return (
+        math.isfinite(ready.stiffness)
+        and ready.stiffness >= 0
+        and _are_among(ready.lineage, inherits)
+        and _are_among(ready.forgets, may_forget)
+        and (bool(may_forget) or not ready.restart)
+    )
+
+
+def is_situation(situation: m.Situation, sender: int, numbers: int) -> bool:
+    """Whether a node can be in this situation; ``numbers`` is more than any epoch can have."""
+    present, begun, prepared = situation.present, situation.begun, situation.prepared
+    epochs = [0]
+    if present is not None or begun is not None:
+        if present is None or begun is None or not _is_present(sender, present, begun):
+            return False
+        if situation.purpose is not None:  # who is there does not ask to come
+            return False
+        epochs.append(begun.epoch)
+    if prepared is not None:
+        if not is_order(prepared, sender):
+            return False
+        epochs.append(prepared.epoch)
+    ascending = all(one < later for one, later in itertools.pairwise(epochs))
+    return ascending and epochs[-1] <= situation.newest < numbers and situation.life >= 0
+
+
+def _is_present(node: int, place: m.Arrange, begin: m.Begin) -> bool:
+    """Whether a node can be in an epoch that began like this."""
+    return (
+        place.epoch == begin.epoch
+        and place.neighbours is not None
+        and is_order(place, node)
+        and is_order(begin, node)
+        and has_place(node, place, begin)
+    )
+
+
+def has_place(node: int, place: m.Arrange, begin: m.Begin) -> bool:
+    """Whether what a node has prepared is its place in the epoch that begins, or its leave."""
+    members = {member for member, _ in begin.roster}
+    if place.neighbours is None:
+        return node not in members
+    fits = members >= {node, *place.neighbours, *place.buddies, *place.wards}
+    return fits and place.round <= begin.until
+
+
+def _are_among(ids: tuple[int, ...], others: Collection[int]) -> bool:
+    return len(set(ids)) == len(ids) and all(node in others for node in ids)
