@@ -827,9 +827,9 @@ def test_a_checkpoint_shows_the_will_the_tracker_of_the_last_round_too():
     node = started(make(tau=5, will=Rigid()), buddies=(0,))
     rounds(node, 1)
     tracker, x = node.z, node.x
-    for epoch in (2, 3):
+    for epoch, gone in ((2, 2), (3, 0)):
         order(node, m.Halt(epoch, epoch - 1), arrange(epoch, 1, buddies=(0,), farewells=(2,)))
-        own = quadratic(2, 4.0, 0.0)
+        own = quadratic(gone, 4.0, 0.0)
         give(node, 2, Farewell(2, 1, own, np.array([10.0]), epoch=epoch))
         give(node, 0, m.Kept(epoch))
         order(node, begin(epoch))
