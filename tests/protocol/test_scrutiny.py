@@ -29,7 +29,7 @@ from bequest.protocol.node import Node
 from bequest.protocol.states import State
 from bequest.protocol.steward import Phase
 
-some = settings(deadline=None, max_examples=250, derandomize=True)
+some = settings(deadline=None, max_examples=150, derandomize=True)
 NAN, INF, HUGE = math.nan, math.inf, (1 << 63) - 1
 ZERO = Legacy.zero(1)
 # Numbers of nodes, epochs, rounds, lives and terms: those that are there and those that are not.

@@ -1149,6 +1149,34 @@ def test_a_given_step_stays():
 # --- once is enough -----------------------------------------------------------------------------
 
 
+def test_a_copy_of_the_report_for_an_epoch_is_not_taken_for_the_end_of_it():
+    """Both name that epoch."""
+    desk = Desk(PATH).running()
+    effects = desk.prepare(desk.stop(desk.tell(2, m.LeaveRequest())), lineage={1: (2,)})
+    copies = {node: m.Halted(2, 5, (), (), leaving=False) for node in (0, 1)}
+    for phase in (Phase.BEGINNING, Phase.RUNNING):
+        assert desk.steward.phase is phase
+        for node, copy in copies.items():
+            assert dropped(desk.tell(node, copy)).startswith("late")
+        desk.begun(effects)
+    assert desk.report(10)  # the end
+    assert desk.steward.phase is Phase.FINISHED
+
+
+def test_a_copy_of_the_report_for_an_epoch_without_rounds_is_harmless():
+    """It cannot be told from the end of it, unless it is about those who have left."""
+    desk = Desk(PATH).running()
+    effects = desk.stop(desk.report(10, leaving=(2,)), t=10, leaving=(2,))
+    effects = desk.prepare(effects, lineage={1: (2,)})
+    assert desk.begin.until == 10
+    copy = m.Halted(2, 10, (), ((2, 4, (2,)),), leaving=False)
+    assert dropped(desk.tell(1, copy)).startswith("late")
+    assert desk.tell(0, m.Halted(2, 10, (), (), leaving=False)) == []
+    desk.begun(effects)
+    desk.report(10)
+    assert desk.steward.phase is Phase.FINISHED
+
+
 def test_everything_may_come_twice():
     """A departure, a loss and a return in which every message is delivered twice."""
 

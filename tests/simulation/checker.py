@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.protocol.events import Began, Committed, Completed, Failed
+from bequest.protocol.events import Began, Committed, Completed, Dropped, Failed
 from bequest.protocol.states import State
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ class Checker:
         elif isinstance(effect, Failed):
             if effect.why != "it was taken for lost":
                 raise Violation(f"node {process} failed: {effect.why}")
+        elif isinstance(effect, Dropped):
+            if "cannot be right" in effect.why:
+                raise Violation(f"{process} takes what is right for wrong: {effect}")
         elif isinstance(effect, Committed):
             self.committed[effect.epoch] = effect
             self._judge_losses(effect)

@@ -321,9 +321,13 @@ class Steward:
         if sender not in self.network or sender in self._dead:
             return [Dropped(sender, "Halted", "not a member")]
         by_itself = self.phase in (Phase.RUNNING, Phase.BEGINNING) and message.epoch == self.epoch
-        if not by_itself and (self.phase is not Phase.HALTING or message.epoch != self._newest):
+        asked = self.phase is Phase.HALTING and message.epoch == self._newest
+        possible = is_report(message, sender, self._lineage, self.round, self._until)
+        # A copy of what it reported for this epoch to begin looks as if it had stopped by itself.
+        before = message.round <= self.round and not (possible and self.round == self._until)
+        if not asked and (not by_itself or before):
             return [Dropped(sender, "Halted", "late: of an attempt that is over")]
-        if not is_report(message, sender, self._lineage, self.round, self._until):
+        if not possible:
             return self._blame(sender, message)
         self._reports[sender] = message
         if by_itself:
