@@ -13,7 +13,7 @@ import bequest
 SOURCE = Path(bequest.__file__).parents[1]
 ROOMS = [name for name in bequest.__all__ if isinstance(getattr(bequest, name), ModuleType)]
 
-# What somebody writes who has read the README; mypy's verdict on it, line by line.
+# What a reader of the README writes.
 SNIPPET = """
 import bequest as bq
 import bequest.graphs

@@ -34,7 +34,7 @@ class Guarded(TyperGroup):
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
-            # Whoever writes a file (``bequest.files``) explains it: this is standard output.
+            # What is wrong with a file, ``bequest.files`` has told: this is standard output.
             _give_up(sys.stdout)
             explain(
                 f"The output cannot be written: {os.strerror(error.errno).lower()}.",

@@ -393,7 +393,7 @@ def _print_departures(out: Terminal, runs: Sequence[RunDocument]) -> None:
 
 
 def _heir(record: DepartureDocument) -> str:
-    """Return who got something of it, if anybody did."""
+    """Return the node that got something of it, or "nobody"."""
     nothing = record["crashed"] and record["node"] in record["lost"] and not record["passed_on"]
     return "nobody" if record["heir"] is None or nothing else str(record["heir"])
 

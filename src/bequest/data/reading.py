@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _COPIES = 6
 # The text of a CSV file takes at least so many times its length while it is read; measured.
 _CSV_COPIES = 5
-# Numbers that somebody has measured do not shrink to a hundredth, and if they did, a file that
-# unpacks to this many bytes can be stored as it is.
+# Measured numbers do not shrink to a hundredth; and if some did, a file that unpacks to this many
+# bytes can be stored as it is.
 _LARGE, _SHRINKS = 256_000_000, 100
 
 
