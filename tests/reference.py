@@ -888,13 +888,19 @@ def run_events(
             will = wills.get((node, coming[0])) if coming else None
             kept[node] = make_checkpoint(setting, state, node, t, will, remaining)
 
+    def checkpoint_heirs(t: int) -> None:
+        """Who has inherited sends a checkpoint at once: others may still come in this round."""
+        heirs = {j for j in state.heirs if j in state.neighbours}
+        state.heirs = set()
+        checkpoint(heirs, t, len(state.neighbours) - 1)
+
     checkpoint(state.neighbours, 0, len(state.neighbours) - 1)
     for t in range(1, rounds + 1):
         play_round(setting, state)
         now = happening.get(t, [])
         if checkpoint_every is not None and t % checkpoint_every == 0:
             checkpoint(state.neighbours, t, len(state.neighbours) - 1)
-        newcomers: set[int] = set()
+        newcomers: dict[int, int] = {}  # with how many others were there when they came
 
         crashed = {event.node for event in now if event.kind == "crash"}
         before = {node: set(others) for node, others in state.neighbours.items()}
@@ -908,6 +914,7 @@ def run_events(
             lost |= set(record["lost"])
         if crashed:
             restart_trackers(setting, state)
+            checkpoint_heirs(t)
 
         leaving_now = {event.node for event in now if event.kind == "departure"}
         for node in sorted(leaving_now):
@@ -920,6 +927,7 @@ def run_events(
             record = leave(setting, state, node, t, will, leaving_now)
             records.append(record)
             lost |= set(record["lost"])
+        checkpoint_heirs(t)
 
         for event in now:
             if event.kind in ("crash", "departure"):
@@ -934,7 +942,7 @@ def run_events(
                 counted = counted - {event.node}
             else:
                 sponsor, neighbours = come_in(setting, state, event.node, known[event.node], holder)
-                newcomers.add(event.node)
+                newcomers[event.node] = len(state.neighbours) - 1
                 counted = counted | {event.node}
             changes.append(
                 {
@@ -948,11 +956,9 @@ def run_events(
                 }
             )
 
-        heirs = {j for j in state.heirs if j in state.neighbours}
-        state.heirs = set()
-        checkpoint(heirs, t, len(state.neighbours) - 1)
         setting.optimum = np.asarray(optimum_of(counted), dtype=np.float64)
-        checkpoint(newcomers, t, len(state.neighbours) - 1)
+        for node, others in newcomers.items():
+            checkpoint([node], t, others)
         error.append(worst_error(setting, state))
         gap.append(invariant_gap(setting, state))
     survivors = sorted(state.neighbours)

@@ -47,6 +47,8 @@ class Crowd:
         self._rows: dict[int, int] = {}
         self._trackers = self.Z
         self._heirs: set[int] = set()
+        # who has just come in -> how many others were there then
+        self._newcomers = dict.fromkeys(self.nodes.tolist(), len(self.network) - 1)
 
     # --- checkpoints ----------------------------------------------------------------------
 
@@ -58,26 +60,40 @@ class Crowd:
         """Keep the checkpoints that are due in consecutive rounds, from ``first`` on."""
         for t, nodes in self._checkpoints.due(first - 1, first - 1 + len(X)).items():
             for node in nodes:
-                row = int(np.searchsorted(self.nodes, node))
-                self._checkpoint(node, t, X[t - first, row], Z[t - first, row], step=step)
+                row, others = int(np.searchsorted(self.nodes, node)), len(self.network) - 1
+                x, z = X[t - first, row], Z[t - first, row]
+                self._checkpoint(node, t, others, x, z, step=step)
 
     def welcome(self, t: int, *, step: float) -> None:
-        """Keep the first checkpoint of everybody who has just come in."""
-        if t == 0:
-            newcomers = self.nodes.tolist()
-        else:
-            newcomers = [*self.plan.schedule[t].returns, *self.plan.schedule[t].joins]
-        for node in newcomers:
+        """Keep the first checkpoint of everybody who has just come in, with the step until then."""
+        for node, others in self._newcomers.items():
             if self._checkpoints.are_needed_of(node, t):
                 row = int(np.searchsorted(self.nodes, node))
-                self._checkpoint(node, t, self.X[row], self.Z[row], step=step, newcomer=True)
+                x, z = self.X[row], self.Z[row]
+                self._checkpoint(node, t, others, x, z, step=step, newcomer=True)
+        self._newcomers = {}
+
+    def _checkpoint_heirs(self, t: int, *, step: float) -> None:
+        """Keep the checkpoint of everybody who has inherited, from before it did."""
+        for node in sorted(self._heirs & self.network.keys()):
+            if self._checkpoints.are_needed_of(node, t):
+                x, z = self.X[self._rows[node]], self._trackers[self._rows[node]]
+                self._checkpoint(node, t, len(self.network) - 1, x, z, step=step)
+        self._heirs = set()
 
     def _checkpoint(
-        self, node: int, t: int, x: Vector, z: Vector, *, step: float, newcomer: bool = False
+        self,
+        node: int,
+        t: int,
+        others: int,
+        x: Vector,
+        z: Vector,
+        *,
+        step: float,
+        newcomer: bool = False,
     ) -> None:
         # Who is alone has nobody to decide for; there may be others by the time it is needed.
-        remaining = max(len(self.network) - 1, 1)
-        estate = self._estate(node, t, remaining, x, z, step=step, newcomer=newcomer)
+        estate = self._estate(node, t, max(others, 1), x, z, step=step, newcomer=newcomer)
         self._checkpoints.keep(estate)
 
     def _estate(
@@ -116,21 +132,18 @@ class Crowd:
         changes = self.plan.schedule[t]
         self._rows = {int(node): row for row, node in enumerate(self.nodes)}
         self._trackers = self.Z.copy()  # before anybody hands anything over
-        self._heirs = set()
         if changes.crashes:
             self._crash(changes.crashes, t)
+            self._checkpoint_heirs(t, step=step)
         for node in changes.departures:
             self._leave(node, t, changes.departures, step=step)
+        self._checkpoint_heirs(t, step=step)
         for node in changes.forgets:
             self._forget(node, t)
         for node in changes.returns:
             self._return(node, t)
         for node in changes.joins:
             self._join(node, t)
-        for node in sorted(self._heirs & self.network.keys()):
-            if self._checkpoints.are_needed_of(node, t):
-                row = self._rows[node]
-                self._checkpoint(node, t, self.X[row], self._trackers[row], step=step)
         self.nodes = np.array(sorted(self.network))
         order = [self._rows[node] for node in self.nodes.tolist()]
         self.X, self.Z, self.G = self.X[order], self.Z[order], self.G[order]
@@ -366,6 +379,7 @@ class Crowd:
         self.network[node] = set(neighbours)
         for other in neighbours:
             self.network[other].add(node)
+        self._newcomers[node] = len(self.network) - 1
         self.diary.start_anew(node)
 
 

@@ -163,13 +163,13 @@ class _Execution:
 
     def _membership_change(self, t: int) -> None:
         """Let everything happen that happens at the end of round t, and begin a new epoch."""
-        crowd = self.crowd
-        crowd.change(t, step=self.steps[-1].value)
+        crowd, step = self.crowd, self.steps[-1].value
+        crowd.change(t, step=step)
+        crowd.welcome(t, step=step)
         self.epoch = _Epoch(self.plan, crowd.network, crowd.legacies)
         # The heirs' gradients were updated along with their trackers, and are not evaluated anew:
         # a stochastic loss would give another answer, and the invariant would be broken for good.
         self._lower_step(t)
-        crowd.welcome(t, step=self.steps[-1].value)
 
     def _lower_step(self, t: int) -> None:
         """Lower a chosen step for everybody if what the heirs now carry makes it unsafe."""
