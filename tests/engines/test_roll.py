@@ -87,4 +87,15 @@ def test_a_process_that_has_ended_answers_for_the_life_that_was_asked_for(roll):
 def test_without_a_life_the_verdict_is_about_the_latest(roll):
     roll.end(Ended(2, 0))
     roll.begin_life(2)
-    assert roll.lose(2, "it has left before").life == 1
+    assert roll.lose(2, "its loss is not to be had").life == 1
+
+
+def test_a_new_steward_hears_of_every_life_that_is_over(roll):
+    first = roll.end(Ended(1, 0, "it crashed"))
+    roll.settle(1, roll.begin_life(1))
+    second = roll.end(Ended(2, 0, "it crashed"))
+    asked = roll.inquire()
+    assert asked == {0: 0, 1: 1}
+    assert roll.gone(asked) == [first, second]
+    wrong = roll.lose(1, "wrongly")  # it is asked: its answer counts
+    assert wrong not in roll.gone(asked)

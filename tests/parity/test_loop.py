@@ -506,6 +506,54 @@ def test_plans_and_accidents_together(seed):
     assert run.invariant_gap.max() <= 1e-9 * (1 + run.trajectory.gradient_norm.max())
 
 
+def disturbed(events, outages, n=3, rounds=20):
+    """A run on n hosts, some of which die at some time."""
+    losses = [bq.Quadratic((1.0 + k) * np.eye(2), [float(k), 1.0]) for k in range(n)]
+    weather = Weather(1, (0.5, 1.0), outages=outages, patience=1.0)
+    return bq.solve(
+        bq.Problem(losses),
+        bq.graphs.complete(n),
+        departures=events,
+        will=bq.wills.Consensus(),
+        rounds=rounds,
+        engine=Loop(weather),
+        buddies=n - 1,
+        checkpoint_every=1,
+    )
+
+
+@pytest.mark.parametrize("later", [bq.Return(1, 9), bq.Forget(1, 9)])
+def test_who_could_not_leave_as_planned_does_not_come_back_either(later):
+    """Everybody else has died: there was nobody to leave to. It is not ended to make it come."""
+    outages = (Outage(6.0, "host 0"), Outage(6.0, "host 2"))
+    run = disturbed([bq.Departure(1, 5), later], outages)
+    assert (run.survivors, run.lost, run.changes) == ((1,), (), ())
+    assert {record.node for record in run.departures} == {0, 2}
+    assert run.status == "converged"
+
+
+@pytest.mark.parametrize("last", [15, 20])
+def test_an_accident_does_not_hide_a_crash_that_is_planned_for_another_life(last):
+    """Node 2 dies before it was to leave, comes back as planned, and dies as planned."""
+    events = [bq.Departure(2, 5), bq.Return(2, 8), bq.Crash(2, last)]
+    run = disturbed(events, (Outage(3.0, "host 2"),))
+    assert [(r.node, r.crashed) for r in run.departures] == [(2, True), (2, True)]
+    assert run.departures[0].round < 5
+    assert run.departures[1].round == last
+    assert (run.survivors, run.lost) == ((0, 1), ())
+    assert [node for legacy in run.inherited.values() for node in legacy.lineage] == [2]
+
+
+def test_when_everybody_is_lost_the_record_says_after_which_round():
+    outages = tuple(Outage(8.0, f"host {k}") for k in range(3))
+    run = disturbed([], outages)
+    assert run.status == "lost"
+    (last,) = {record.round for record in run.departures}
+    assert 2 < last < 20
+    assert np.isfinite(run.trajectory.gradient_norm[: last + 1]).all()
+    assert np.isinf(run.trajectory.gradient_norm[last + 1 :]).all()
+
+
 @pytest.mark.parametrize("engine", [bq.engines.Vector(), Loop()])
 def test_noise_does_not_break_the_invariant(engine):
     """It is about the gradients that were used, which are never asked for again."""

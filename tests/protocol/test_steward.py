@@ -1054,16 +1054,31 @@ def test_a_verdict_keeps_one_appointment_however_often_it_is_heard():
     assert desk.report(20) == [Finished(20)]
 
 
-def test_an_appointment_is_kept_even_if_the_verdict_changes_nothing():
-    """Who was to be lost has left before, or was only about to come."""
-    desk = away(stops=(10,), losses={10: (2, 9)})
-    assert desk.report(10) == []
-    assert desk.steward.awaited == (2, 9)
-    assert desk.tell(9, m.Request("join", "", (0,))) == []  # the stop comes first
-    effects = desk.lose(9)
-    assert sent(effects, m.Dismiss) == {(9,): m.Dismiss(2, excluded=True)}
+def test_what_cannot_happen_any_more_is_not_waited_for():
+    """Who was to be lost has left before, or has never come; who was to come back has stayed."""
+    desk = away(stops=(10, 20), losses={10: (2, 9)}, arrivals={10: (1,), 20: (0, 2)})
+    assert sent(desk.report(10), m.Halt)  # on to the next stop
+    assert desk.steward.awaited == ()
+    desk.change([Send((0, 1), m.Halt(desk.steward._newest, 2))], t=10)
+    assert desk.report(20) == []
     assert desk.steward.awaited == (2,)
-    assert desk.lose(2) == [Finished(10)]
+    effects = desk.tell(2, m.Request("return", "", (1,), life=1))
+    desk.change(effects, t=20, lineage={1: ()})
+    assert desk.report(20) == [Finished(20)]
+
+
+def test_the_one_whose_loss_is_expected_may_be_lost_as_a_member_only():
+    """Its appointment is for the member: a verdict before it has come changes nothing."""
+    desk = away(stops=(10,), losses={10: (1,)}, arrivals={10: (9,)})
+    assert desk.report(10) == []
+    assert desk.steward.awaited == (1, 9)
+    assert desk.tell(9, m.Request("join", "", (0,))) == []  # the loss comes first
+    assert desk.steward.awaited == (1,)
+    committed, _ = desk.change(desk.lose(1), t=10)
+    assert [a.node for a in committed.adoptions] == [1]
+    assert desk.begin.until == 10
+    committed, _ = desk.change(desk.report(10), t=10)
+    assert committed.arrival.node == 9
 
 
 def test_one_of_two_expected_losses_makes_another_epoch_without_rounds():
@@ -1460,6 +1475,76 @@ def test_appointments_that_were_kept_are_not_waited_for_again():
     assert committed.arrival.node == 8
     assert other.report(10) == []
     assert other.steward.awaited == (9,)
+
+
+@pytest.mark.parametrize("crossing", [False, True])
+def test_who_asks_long_before_its_appointment_is_not_waited_for_by_another_steward(crossing):
+    """Its request is for the first of its appointments that is still ahead."""
+    arrivals = {10: (7,), 30: (7,), 40: (7,)}
+    desk = Desk(PATH, stops=(10, 20, 30, 40), arrivals=arrivals).running()
+    desk.tell(7, m.Request("join", "", (0,)))
+    desk.change(desk.report(10), t=10)
+    desk.change(desk.tell(7, m.LeaveRequest()), t=11)
+    told = all_begun(desk)
+    asking = situation(desk, 7, begun=None, purpose="return", known=(0,), newest=0, life=1)
+    processes = {0: 0, 1: 0, 2: 0}
+    if crossing:  # it asks while the new steward does
+        other = Successor(desk, processes)
+        assert other.tell(7, m.Request("return", "", (0,), life=1)) == []
+    else:
+        told[7] = asking
+        other = Successor(desk, processes | {7: 1})
+    other.change(other.hear(told), t=12)
+    assert other.begin.until == 20
+    committed, _ = other.change(other.report(20), t=20)
+    assert (committed.arrival, other.begin.until) == (None, 30)
+    effects = other.report(30)
+    assert other.steward.awaited == ()
+    committed, _ = other.change(effects, t=30)
+    assert (committed.arrival.node, other.begin.until) == (7, 40)
+    other.change(other.tell(7, m.LeaveRequest(life=1)), t=31)
+    assert other.report(40) == []
+    assert other.steward.awaited == (7,)  # the next time it is expected again
+
+
+def test_a_loss_of_an_earlier_life_keeps_its_appointment_for_another_steward():
+    """Node 3 was lost at the stop as planned, and is back before the stop is over."""
+    desk = Desk(RING, stops=(10, 20), losses={10: (3,)}, arrivals={10: (9,)}).running()
+    desk.report(10)
+    desk.change(desk.lose(3), t=10)
+    desk.report(10)
+    assert desk.tell(3, m.Request("return", "", (0,), life=1)) == []  # 9 is expected
+    committed, _ = desk.change(desk.tell(9, m.Request("join", "", (0,))), t=10)
+    assert (committed.arrival.node, desk.begin.until) == (3, 10)
+    told = all_begun(desk)
+    told[3] = dataclasses.replace(told[3], life=1)
+    told[9] = situation(desk, 9, begun=None, purpose="join", known=(0,), newest=0)
+    other = Successor(desk, {0: 0, 1: 0, 2: 0, 3: 1, 9: 0})
+    assert other.lose(3, life=0) == []
+    committed, _ = other.change(other.hear(told), t=10)
+    assert committed.arrival.node == 9
+    assert other.begin.until == 20
+
+
+def test_the_leavers_of_an_epoch_whose_members_are_all_lost_go_on_from_the_one_before():
+    """Node 1 had begun without them and died with the steward: they have not been dismissed."""
+    desk = Desk(PATH, buddies=2).running()
+    first, begin = dict(desk.arranged), desk.begin
+    desk.tell(0, m.LeaveRequest())
+    effects = desk.stop(desk.tell(2, m.LeaveRequest()), leaving=(0, 2))
+    desk.prepare(effects, lineage={1: (0, 2)})
+    told = {
+        node: situation(desk, node, begun=(first[node], begin), ready=desk.arranged[node])
+        for node in (0, 2)
+    }
+    other = Successor(desk, (0, 2))
+    other.begin = begin
+    other.lose(1)
+    effects = other.hear(told)
+    kept = {0: ((1, 4, (1,)),), 2: ((1, 4, (1,)),)}
+    committed, after = other.change(effects, leaving=(0, 2), wards=kept, lineage={0: (1,)})
+    assert (committed.members, committed.round, committed.lost) == ((0, 2), 5, ())
+    assert sent(after, m.Halt)  # and one of them may leave now
 
 
 def test_a_loss_that_was_expected_and_heard_of_is_not_waited_for():

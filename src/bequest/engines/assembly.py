@@ -187,6 +187,7 @@ def comers(plan: Plan, t: int) -> Iterable[tuple[Purpose, int]]:
 
 def outcome_of(plan: Plan, film: Film, ledger: Ledger, endings: Sequence[Ending]) -> Outcome:
     """Return what is to be reported; ``endings`` are the members' at the end, ascending."""
+    film.catch_up()  # it may have ended before its time
     if not endings:
         ledger.end(film.members, film.measured)
     X = np.array([node.x for node in endings]).reshape(-1, plan.problem.dim)

@@ -117,7 +117,7 @@ class Execution:
         world = self.world
         while self.film.is_bounded:
             if not len(world.network):
-                if world.is_finished:
+                if world.is_finished and not self._silent:
                     break
                 self._let_the_world_move()
             self._let_hosts_die()

@@ -150,10 +150,11 @@ class World:
         self.network.lose(lambda p: p.receiver != STEWARD and (p.sender != STEWARD or keep(p)))
 
     def replace_steward(self) -> None:
-        """Start another steward, and tell it who is known to be lost."""
+        """Start another steward, and tell it who is known to be lost, in earlier lives too."""
         self.start_steward()
         for verdict in self.verdicts:
-            if verdict.node not in self.nodes:
+            node = self.nodes.get(verdict.node)
+            if node is None or verdict.life < node.life:
                 self.give(STEWARD, verdict)
 
     def start_steward(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,40 +42,61 @@ class Agenda:
     """
 
     def __init__(self, charter: Charter) -> None:
-        self._appointed = charter.arrivals
+        self._charter = charter
         self.stops = sorted(charter.stops)
         self.losses = {t: list(charter.losses.get(t, ())) for t in charter.stops}
         self.arrivals = {t: list(charter.arrivals.get(t, ())) for t in charter.stops}
 
-    def expects(self, stop: int) -> list[int]:
-        """Return who is still to be heard of before that stop is over."""
-        return [*self.losses.get(stop, ()), *self.arrivals.get(stop, ())]
+    def expects(self, stop: int, members: Container[int]) -> list[int]:
+        """Return who is still to be heard of before that stop is over, given who is there.
+
+        Plans are made before accidents: who has gone already cannot be lost, and who has stayed
+        cannot come.
+        """
+        lost = [node for node in self.losses.get(stop, ()) if node in members]
+        return lost + [node for node in self.arrivals.get(stop, ()) if node not in members]
 
     def appointment(self, node: int) -> int | None:
         """Return the stop at which a node's request is dealt with; None for at once."""
-        return next((t for t in self.stops if node in self._appointed.get(t, ())), None)
+        return next((t for t in self.stops if node in self._charter.arrivals.get(t, ())), None)
 
     def note_loss(self, node: int) -> None:
-        """Expect it no more at the first stop where it was expected."""
-        self._strike(self.losses, node)
+        """Expect no loss of it at the next stop any more; at later ones there is another life."""
+        for t in self.stops[:1]:
+            self.losses[t] = [other for other in self.losses[t] if other != node]
 
     def note_arrival(self, node: int) -> None:
         """Expect it no more at the first stop where it was expected."""
-        self._strike(self.arrivals, node)
-
-    def _strike(self, appointments: dict[int, list[int]], node: int) -> None:
         for t in self.stops:
-            if node in appointments[t]:
-                appointments[t].remove(node)
+            if node in self.arrivals[t]:
+                self.arrivals[t].remove(node)
                 return
 
     def pass_by(self, stop: int) -> None:
         """Leave a stop behind, and all those before it."""
         self.stops = [t for t in self.stops if t > stop]
 
-    def resume(self, stop: int, there: Container[int]) -> None:
-        """Go on towards a stop; whoever is there has come already."""
+    def resume(
+        self,
+        stop: int,
+        *,
+        members: Container[int],
+        asking: Iterable[int],
+        losses: Callable[[int], int],
+    ) -> None:
+        """Go on towards a stop, where some of what was planned may have happened already.
+
+        Args:
+            stop: the next one.
+            members: who is there.
+            asking: who asks to come.
+            losses: node -> how often it has been lost so far.
+        """
         self.stops = [t for t in self.stops if t >= stop]
-        for node in list(self.arrivals.get(stop, ())):
-            if node in there:
-                self.note_arrival(node)
+        self.arrivals[stop] = [n for n in self.arrivals.get(stop, ()) if n not in members]
+        for node in asking:
+            self.note_arrival(node)
+        planned = [node for t, lost in self._charter.losses.items() if t < stop for node in lost]
+        self.losses[stop] = [
+            node for node in self.losses.get(stop, ()) if losses(node) <= planned.count(node)
+        ]

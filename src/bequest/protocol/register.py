@@ -69,6 +69,10 @@ class Register:
         self._heard_dead.add((node, life))
         return news
 
+    def losses(self, node: int) -> int:
+        """Return how often a node is known to have been lost."""
+        return sum(lost == node for lost, _ in self._heard_dead)
+
     def is_over(self, node: int, life: int) -> bool:
         """Whether that life, or a later one, is known to be over."""
         return life <= self._buried.get(node, -1)

@@ -182,9 +182,10 @@ class Steward:
         return self._on_lost(culprit, life)
 
     def _on_lost(self, node: int, life: int) -> list[Effect]:
-        if self._register.bury(node, life):
+        # While it asks nobody can say which appointments are still ahead.
+        if self._register.bury(node, life) and self.phase is not Phase.ASKING:
             self._agenda.note_loss(node)
-            if self.phase is not Phase.ASKING and not self._register.is_known(node, life):
+            if not self._register.is_known(node, life):
                 self._agenda.note_arrival(node)  # it died before it could ask
         if self.phase is Phase.ASKING:
             return self._lost_while_asking(node, life)
@@ -239,7 +240,8 @@ class Steward:
             effects = self._on_lost(sender, self._register.life(sender))
         arriving = self._is_arriving(sender)  # in a life that must be over
         self._register.enter(sender, message)
-        self._agenda.note_arrival(sender)
+        if self.phase is not Phase.ASKING:
+            self._agenda.note_arrival(sender)
         return effects + (self._halt() if arriving else self._next())
 
     # --- when to change -----------------------------------------------------------------------
@@ -257,7 +259,7 @@ class Steward:
 
     def _next_at(self, stop: int) -> list[Effect]:
         """Go on from a stop that everybody has reached."""
-        if self._agenda.expects(stop):
+        if self._expected(stop):
             return []
         if not self._has_work(stop):
             self._agenda.pass_by(stop)
@@ -276,7 +278,11 @@ class Steward:
     def awaited(self) -> tuple[int, ...]:
         """Who is to be heard of before everybody can go on from the stop they have reached."""
         stopped = self.phase is Phase.RUNNING and self._reports.keys() >= self.network.keys()
-        return tuple(self._agenda.expects(self.round_reached)) if stopped else ()
+        return tuple(self._expected(self.round_reached)) if stopped else ()
+
+    def _expected(self, stop: int) -> list[int]:
+        """Return who is still to be heard of before a stop is over."""
+        return self._agenda.expects(stop, self.network.keys() - self._dead)
 
     @property
     def round_reached(self) -> int:
@@ -432,7 +438,7 @@ class Steward:
         self._buddies = draft.buddies
         self.epoch, self.round, self._draft = draft.epoch, draft.round, None
         self._reports = {}
-        if not self._agenda.expects(self.round) and not self._has_work(self.round):
+        if not self._expected(self.round) and not self._has_work(self.round):
             self._agenda.pass_by(self.round)
         stops = self._agenda.stops
         until = self._until = stops[0] if stops else self.round
@@ -521,7 +527,12 @@ class Steward:
         self.network, self._buddies, self._dead = remains.network, remains.buddies, remains.dead
         self._register.lives |= remains.lives
         self._dismissed, self._excluded = remains.dismissed, remains.excluded
-        self._agenda.resume(begin.until, there=remains.requests.keys() | remains.members)
+        self._agenda.resume(
+            begin.until,
+            members=remains.members,
+            asking=remains.requests,
+            losses=self._register.losses,
+        )
         self.phase, self._stalled = Phase.BEGINNING, True
         self._waiting = remains.behind
         if remains.behind:

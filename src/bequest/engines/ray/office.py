@@ -280,12 +280,10 @@ class Office:
         if self._steward is not None:
             self._steward.lost.remote(verdict)
 
-    def _notice(self, after: float = 0.0) -> set[int]:
-        """Say who died in silence so many seconds ago, and return who that is."""
-        verdicts = self._roll.noticed(after)
-        for verdict in verdicts:
+    def _notice(self, after: float = 0.0) -> None:
+        """Say who died in silence so many seconds ago."""
+        for verdict in self._roll.noticed(after):
             self._condemn(verdict)
-        return {verdict.node for verdict in verdicts}
 
     def _on_begun(self, change: Committed) -> None:
         """Tell of a change that has come into force."""
@@ -305,14 +303,10 @@ class Office:
     async def _let_the_world_move(self, awaited: tuple[int, ...], stop: int, epoch: int) -> None:
         """Everybody waits: whoever is expected from outside comes now."""
         try:
-            noticed = self._notice()
+            self._notice()
             while self._chronicle.epoch < epoch:  # receipts are in the reports
                 await asyncio.sleep(0.01)
-            noticed |= self._notice()
-            for node in self._plan.schedule[stop].crashes:
-                # Who was to die now, and has left before, is not waited for.
-                if node in awaited and node not in noticed and node not in self._roll:
-                    self._condemn(self._roll.lose(node, "it has left before"))
+            self._notice()
             for purpose, node in comers(self._plan, stop):
                 if node in awaited and node not in self._roll and node not in self._coming:
                     self._coming.add(node)
@@ -411,7 +405,7 @@ class Office:
         await asyncio.gather(*map(_settled, appointments))
         self._steward, self._steward_pid = new, pid
         self._start(self._watch_steward(new))
-        gone = [verdict for verdict in self._roll.verdicts if verdict.node not in asked]
+        gone = self._roll.gone(asked)
         await _settled(new.take_over.remote(self._roll.where, self._hosts(), asked, gone))
 
     async def _look_around(self) -> None:

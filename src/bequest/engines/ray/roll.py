@@ -100,6 +100,10 @@ class Roll:
         self.verdicts.append(verdict)
         return verdict
 
+    def gone(self, asked: Mapping[int, int]) -> list[Lost]:
+        """Return the verdicts on lives that are over, given who is asked in which life."""
+        return [v for v in self.verdicts if v.node not in asked or v.life < asked[v.node]]
+
     def is_latest(self, verdict: Lost) -> bool:
         """Whether it is about the latest life of its node."""
         return verdict.life == self._latest.get(verdict.node)
