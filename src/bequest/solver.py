@@ -350,6 +350,8 @@ def _check_beginning(plan: Plan) -> None:
 def _start(problem: Problem, start: ArrayLike | None) -> Matrix:
     refuse_masked(start, "start")
     try:
+        if start is not None and np.iscomplexobj(start):
+            raise TypeError("complex numbers")
         origin = np.zeros(problem.dim) if start is None else np.asarray(start, dtype=float)
     except (TypeError, ValueError) as error:
         raise DimensionMismatch(

@@ -133,6 +133,21 @@ def test_the_record_of_another_run_is_refused(
     assert (folder / "run-01.record").read_bytes() == before
 
 
+def test_records_are_compared_before_anything_is_run(bequest, write, tmp_path, solved):
+    """Or a run of the new kind would be recorded beside those of the old."""
+    folder = tmp_path / "records"
+    bequest("run", write(rest=WILLS), "--record", folder)
+    (folder / "run-01.record").unlink()
+    solved.clear()
+    path = write(top="buddies = 2", rest=WILLS)
+    result = bequest("run", path, "--record", folder, "--resume")
+    refused(result, "run-02.record is the record of another run")
+    assert solved == []
+    assert not (folder / "run-01.record").exists()
+    result = bequest("run", write(rest=WILLS), "--record", folder, "--resume")
+    assert (result.exit_code, solved) == (0, ["classic"])
+
+
 def test_what_makes_no_difference_to_a_run_is_not_another_run(bequest, write, tmp_path, solved):
     folder = tmp_path / "records"
     bequest("run", write(rest=WILLS), "--record", folder)

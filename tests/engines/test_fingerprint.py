@@ -138,8 +138,7 @@ CHANGES = {
         {"pilot": bq.Pilot(radius=1.0, theta=0.1, zeta=1.0, spread=1.0, floor=1e-11)},
         "the pilot",
     ),
-    # a function is asked where the run begins
-    "the start": ({"start": one_ulp(np.zeros(3))}, "the loss of node 4, the start"),
+    "the start": ({"start": one_ulp(np.zeros(3))}, "the start"),
     "buddies": ({"buddies": 2}, "the number of buddies (1 there, 2 here)"),
     "checkpoints": ({"checkpoint_every": 21}, "checkpoint_every (20 there, 21 here)"),
     "no checkpoints": ({"checkpoint_every": None}, "checkpoint_every (20 there, None here)"),

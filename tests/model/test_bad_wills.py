@@ -109,6 +109,20 @@ BAD = {
         lambda e: good(e, branches={"local": e.x}),
         "branches of local is a ndarray",
     ),
+    "branches in another space": (
+        lambda e: good(e, branches={"local": Legacy.zero(7)}),
+        "branches of local is a Legacy",
+    ),
+    "a choice that is an array": (lambda e: good(e, choice=np.array(["none"])), "choice=array"),
+    "a reason that cannot be written": (lambda e: good(e, why="\ud800"), "why="),
+    "bounds beyond all numbers": (
+        lambda e: good(e, bounds={"none": 10**400}),
+        "bounds of none is a int",
+    ),
+    "bounds that are complex": (
+        lambda e: good(e, predicted={"none": np.complex128(1)}),
+        "predicted of none is a complex128",
+    ),
 }
 EVENTS = {"leaves": bq.Departure(0, 3), "crashes": bq.Crash(0, 3)}
 
@@ -247,3 +261,20 @@ def shouting(will):
 def test_a_will_that_cannot_be_named_is_refused_before_anything_is_computed(will, says):
     with pytest.raises(InvalidWill, match=f"The will Odd {says}"):
         bq.solve(PROBLEM, bq.graphs.ring(4), will={2: will}, rounds=1)
+
+
+def test_nodes_that_all_fail_at_once_are_on_record_with_the_reason():
+    """They make their first checkpoints before anything has begun."""
+    run = bq.solve(
+        PROBLEM,
+        bq.graphs.ring(4),
+        will=Homemade(BAD["nothing"][0]),
+        rounds=10,
+        engine=bq.engines.Loop(),
+    )
+    assert run.status == "lost"
+    assert run.lost == (0, 1, 2, 3)
+    assert [record.node for record in run.departures] == [0, 1, 2, 3]
+    for record in run.departures:
+        assert record.failed
+        assert "None, not a Bequest" in record.why

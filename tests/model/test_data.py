@@ -394,3 +394,14 @@ def test_what_is_printed_are_shapes():
     wide = Table({f"column {number}": [1.0, 2.0] for number in range(1000)})
     assert len(repr(wide)) < 400
     assert len(repr(select(wide, label="column 0"))) < 400
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_model_that_is_not_finite_is_not_graded(bad):
+    table = bq.data.Table({"x": np.arange(6.0), "ill": np.arange(6) % 2})
+    samples = bq.data.select(table, label="ill")
+    model = np.zeros(samples.X.shape[1])
+    assert samples.exam.score(model).accuracy == 0.5
+    model[0] = bad
+    with pytest.raises(bq.errors.NotFinite, match="parameters"):
+        samples.exam.score(model)

@@ -154,6 +154,8 @@ def test_a_given_optimum_serves_wills_and_pilots(minimised):
         ([1.0, np.nan, 0.0], NotFinite, "NaN"),
         (["a", "b", "c"], DimensionMismatch, "not a vector of numbers"),
         (object(), DimensionMismatch, "not a vector of numbers"),
+        (np.ones(3) * 1j, DimensionMismatch, "not a vector of numbers"),
+        (np.ma.array(np.ones(3), mask=[0, 1, 0]), NotFinite, "masked"),
     ],
 )
 def test_what_is_no_optimum_is_refused(given, error, says):
@@ -225,3 +227,26 @@ def test_no_rounds_at_all_are_measured_too():
     for engine in (bq.engines.Vector(), bq.engines.Loop()):
         run = bq.solve(problem, bq.graphs.ring(3), rounds=0, engine=engine)
         assert run.error == pytest.approx([np.linalg.norm(problem.optimum())])
+
+
+def test_a_certificate_does_not_take_the_given_optimum_for_the_true_one():
+    """Where losses are flat, gradients nearly cancel far away from x*."""
+    kappa = 1e6
+    centre = [0.0, 0.3e-8 * kappa]
+    losses = [bq.Quadratic(np.diag([1.0, 1 / kappa]), centre) for _ in range(3)]
+    losses.append(bq.Quadratic(np.diag([1.0, 1.5 / kappa]), centre))
+    problem, graph = bq.Problem(losses), bq.graphs.ring(4)
+    asked = {"departures": [bq.Departure(3, 5)], "will": bq.wills.Consensus(), "rounds": 20}
+    first = bq.solve(problem, graph, **asked, optimum=None)
+    told = bq.solve(problem, graph, **asked, optimum=first.limit)
+    true = float(np.linalg.norm(first.limit - centre))
+    assert true > 1e-4
+    for run in (first, told):
+        (bound,) = [one for one in run.certificate.bounds if one.label == "tight"]
+        assert bound.measured == pytest.approx(true, rel=1e-3)
+
+
+def test_complex_starts_are_refused():
+    problem = bq.problems.quadratics(n=4, dim=3, mu=1.0, L=4.0, seed=0)
+    with pytest.raises(DimensionMismatch, match="start"):
+        bq.solve(problem, bq.graphs.ring(4), rounds=5, start=np.ones(3) * 1j)

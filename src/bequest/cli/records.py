@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bequest import files
 from bequest.engines import Ray, records
-from bequest.engines.fingerprint import fingerprint
 from bequest.errors import CannotWrite
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from bequest.engines import Engine
-    from bequest.engines.base import Outcome, Plan
+    from bequest.engines.base import Outcome
 
 
 class Records:
@@ -54,18 +55,23 @@ class Record:
     path: Path
     resume: bool
 
-    def find(self, plan: Plan, engine: Engine) -> Outcome | None:
-        """Return the outcome of the run, if it is on record.
+    @property
+    def is_there(self) -> bool:
+        """Whether there is something that may be the record, if it counts."""
+        return self.resume and os.path.lexists(self.path)
+
+    def find(self, own: Mapping[str, str]) -> Outcome | None:
+        """Return the outcome of the run with this fingerprint, if it is on record.
 
         Raises:
             InvalidResult: what is there is not a record, or that of another run.
         """
-        return records.find(self.path, fingerprint(plan, engine)) if self.resume else None
+        return records.find(self.path, own) if self.resume else None
 
-    def keep(self, plan: Plan, engine: Engine, outcome: Outcome) -> None:
+    def keep(self, own: Mapping[str, str], engine: Engine, outcome: Outcome) -> None:
         """Write down a run that is done."""
         if not isinstance(engine, Ray):  # that one writes it itself, also if nobody waits for it
-            records.write(self.path, fingerprint(plan, engine), outcome)
+            records.write(self.path, own, outcome)
 
     def kept_by(self, engine: Engine) -> Engine:
         """Return the engine for the run, such that the run can be found again if we are killed."""

@@ -13,6 +13,7 @@ from bequest.cli.live import watching
 from bequest.cli.records import Records
 from bequest.cli.terminal import Meter, Terminal, table
 from bequest.engines import Loop, Ray, one_cluster
+from bequest.engines.fingerprint import fingerprint
 from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, InvalidWill
 from bequest.journal import Journal, Origin
 from bequest.report.documents import (
@@ -160,6 +161,8 @@ def _carry_out(plan: RunFile, log: Path | None, records: Records | None) -> _Fou
     """Carry out every run that can be carried out with its will; there is at least one."""
     found = _Found()
     try:
+        if records is not None:
+            _check_records(plan, records)
         with one_cluster(), Meter(len(plan) * plan.rounds) as meter:
             for number, job in enumerate(plan.jobs(), start=1):
                 title = f"run {number} of {len(plan)}: {job.label}, seed {job.seed}"
@@ -203,6 +206,15 @@ def _nothing_run(plan: RunFile, not_run: Sequence[NotRunDocument]) -> InvalidWil
     )
 
 
+def _check_records(file: RunFile, records: Records) -> None:
+    """Refuse records of other runs before anything is run, and recorded beside them."""
+    for number, job in enumerate(file.jobs(), start=1):
+        record = records.at(number)
+        if record.is_there and job.impossible is None:
+            engine = record.kept_by(job.engine)
+            record.find(fingerprint(prepare(**job.arguments), engine))
+
+
 def _run(
     file: RunFile, job: Job, record: Record | None, title: str, meter: Meter, log: Path | None
 ) -> Run:
@@ -210,14 +222,15 @@ def _run(
     plan, engine = prepare(**job.arguments), job.engine
     if record is not None:
         engine = record.kept_by(engine)
-        done = record.find(plan, engine)
+        own = fingerprint(plan, engine)  # before anything is asked that may answer differently
+        done = record.find(own)
         if done is not None:
             typer.echo(f"{title}: not run again, it is on record in {record.path}", err=True)
             meter.skip(file.rounds)
             return conclude(plan, done, engine)
     outcome = _carried_out(file, job, plan, engine, title, meter, log)
     if record is not None:
-        record.keep(plan, engine, outcome)
+        record.keep(own, engine, outcome)
     return conclude(plan, outcome, engine)
 
 

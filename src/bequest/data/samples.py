@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from bequest.core.arrays import frozen, refuse_masked
-from bequest.errors import InvalidData
+from bequest.errors import InvalidData, NotFinite
 from bequest.model import partition
 from bequest.model.objectives import Huber, LeastSquares, Logistic, Softmax
 from bequest.model.problem import Problem
@@ -82,7 +82,16 @@ class Exam:
         return predicted
 
     def score(self, x: Vector) -> Score:
-        """Return the accuracy and the recalls of these parameters."""
+        """Return the accuracy and the recalls of these parameters.
+
+        Raises:
+            NotFinite: they are not all numbers, so that no class is right.
+        """
+        if not np.isfinite(np.asarray(x, dtype=float)).all():
+            raise NotFinite(
+                "The parameters hold NaN or infinite entries.",
+                remedy="Grade a run that did not diverge: see run.status.",
+            )
         right = self.predict(x) == self.y
         recall = {
             name: float(right[self.y == number].mean()) if (self.y == number).any() else None

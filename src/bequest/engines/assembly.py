@@ -189,7 +189,9 @@ def outcome_of(plan: Plan, film: Film, ledger: Ledger, endings: Sequence[Ending]
     """Return what is to be reported; ``endings`` are the members' at the end, ascending."""
     film.catch_up()  # it may have ended before its time
     if not endings:
-        ledger.end(film.members, film.measured)
+        # Before an epoch has begun its members are those who were to be there.
+        there = film.members or set(range(plan.problem.n)) - plan.absent
+        ledger.end(there, film.measured)
     X = np.array([node.x for node in endings]).reshape(-1, plan.problem.dim)
     settled = film.is_bounded and film.gauges.settled(
         strength=sum(node.strength for node in endings),

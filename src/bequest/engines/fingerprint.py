@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bequest.engines.ray.engine import Ray
-from bequest.model.content import digest
+from bequest.errors import BequestError
+from bequest.model.content import digest, look_into
 from bequest.model.objectives import Function
 from bequest.version import versions
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Vector
     from bequest.engines.base import Engine, Plan
-    from bequest.model.objectives.base import Objective
 
 # A fingerprint has the losses of consecutive nodes together, so that there are at most this many.
 _MOST_GROUPS = 1000
@@ -41,7 +41,7 @@ def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
         "the neighbours of nodes that arrive": digest(plan.known),
         "the wills": digest(plan.wills),
         "the number of rounds": str(plan.rounds),
-        "the step": repr(plan.step),
+        "the step": repr(None if plan.step is None else float(plan.step)),
         "the start": digest(plan.start),
         "the pilot": digest(plan.pilot),
         "the number of buddies": str(plan.buddies),
@@ -49,6 +49,7 @@ def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
         "the optimum": digest(plan.optima.how, plan.optima.given),
         "the engine": described(engine),
     }
+    whole[_STACKED] = digest(plan.problem.stacks)
     whole |= {f"the version of {name}": version for name, version in versions().items()}
     size = -(-problem.n // _MOST_GROUPS)
     for first in range(0, problem.n, size):
@@ -61,6 +62,8 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
     """Return what two fingerprints differ in, in words; empty if in nothing."""
     parts = [part for part in {**there, **here} if there.get(part) != here.get(part)]
     losses = [part for part in parts if part.startswith(_LOSS)]
+    if losses:
+        parts = [part for part in parts if part != _STACKED]  # of course
     if there.get("the number of nodes") != here.get("the number of nodes"):
         losses = []  # of course
     others = [part for part in parts if not part.startswith(_LOSS)]
@@ -72,6 +75,8 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
 
 
 _LOSS = "the loss"
+# What is computed with: a loss whose attributes are changed after its problem was made is not.
+_STACKED = "the numbers of the problem"
 
 
 def _loss_of(nodes: range) -> str:
@@ -104,20 +109,25 @@ def described(engine: Engine) -> str:
     return repr(engine)
 
 
-def _loss(plan: Plan, node: int) -> tuple[object, ...]:
+def _loss(plan: Plan, node: int) -> str:
+    """Return the digest of a node's loss; a function that hides something is asked, too."""
     loss = plan.problem.objective(node)
-    return loss, _behaviour(loss, plan.start[node])
+    known = look_into(loss)
+    if not known.opaque or not isinstance(loss, Function):
+        return known.digits
+    return digest(known.digits, _behaviour(loss, plan.start[node]))
 
 
-def _behaviour(loss: Objective, start: Vector) -> object:
-    """Return what a function answers at two points: not all it depends on is in its code.
+def _behaviour(loss: Function, start: Vector) -> object:
+    """Return what a function answers at two points: what it depends on cannot all be seen.
 
     One that answers differently when it is asked again is not known by its answers.
     """
-    if not isinstance(loss, Function):
-        return None
     length = _NEARBY * (1.0 + float(np.linalg.norm(start)))
     nearby = start + length * np.cos(np.arange(start.size) + 1.0)
-    answers = [loss.evaluate(x) for x in (start, start, nearby)]
+    try:
+        answers = [loss.evaluate(x) for x in (start, start, nearby)]
+    except (ArithmeticError, ValueError, BequestError) as error:
+        return type(error).__name__  # it is not defined there
     once, again = (np.append(gradient, value) for value, gradient in answers[:2])
     return answers if np.array_equal(once, again, equal_nan=True) else "stochastic"

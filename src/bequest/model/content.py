@@ -3,32 +3,55 @@
 A result belongs to what it was computed from. Names and shapes do not tell two problems apart, so
 everything is followed down to its numbers; a function of the user's own down to its code, its
 defaults, and the values that it closes over or finds among the globals of its module. Functions and
-classes of installed packages are known by their names, as the versions of these are compared, too.
+classes of installed packages are known by their names and the version of their package.
+
+What cannot be looked into (an open file, a generator, a lock) is *opaque*: it is known by its class
+only, and the digest says that there was such a thing.
 """
 
 from __future__ import annotations
 
+import copyreg
+import dis
 import functools
 import hashlib
+import logging
+import pickle
 import struct
 import sys
+import sysconfig
 import types
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from pathlib import PurePath
-from typing import Any
+from importlib import metadata
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bequest.model.objectives.base import Objective
 from bequest.model.problem import Problem
 
 # What objects raise that do not let themselves be looked into, such as locks and open files.
-_UNWILLING = (TypeError, ValueError, AttributeError, NotImplementedError, RuntimeError)
-_INSTALLED = ("site-packages", "dist-packages")
+_UNWILLING = (
+    TypeError,
+    ValueError,
+    AttributeError,
+    NotImplementedError,
+    RuntimeError,  # RecursionError among them
+    pickle.PicklingError,
+)
+_PLAIN = (bool, int, float, complex, str, bytes, range, type(None), type(...), type(NotImplemented))
+_GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF"}
+_ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"}
+_STANDARD = Path(sysconfig.get_path("stdlib"))
+
+
+class Digest(NamedTuple):
+    """32 hexadecimal digits; and whether something could not be looked into."""
+
+    digits: str
+    opaque: bool
 
 
 def digest(*values: object) -> str:
@@ -36,10 +59,16 @@ def digest(*values: object) -> str:
 
     >>> digest(np.arange(3.0)) == digest(np.array([0.0, 1.0, 2.0]))
     True
-    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1}), digest([1]) == digest((1,))
+    >>> digest({1, 2}) == digest({2, 1}), digest([1]) == digest((1,))
     (True, False)
     """
-    return _Content().of(values).hex()[:32]
+    return look_into(*values).digits
+
+
+def look_into(*values: object) -> Digest:
+    """Return the digest of these values, and whether all of them could be looked into."""
+    content = _Content()
+    return Digest(content.of(values).hex()[:32], content.opaque)
 
 
 class _Content:
@@ -50,11 +79,14 @@ class _Content:
     """
 
     def __init__(self) -> None:
+        self.opaque = False
         self._done: dict[int, tuple[bytes, object]] = {}  # with the object: its id stays its own
         self._under_way: list[int] = []
 
     def of(self, value: object) -> bytes:
-        if _is_plain(value):
+        if isinstance(value, np.generic) and value.dtype.kind in "biufcSU":
+            value = value.item()
+        if type(value) in _PLAIN:
             return _hashed(type(value).__name__, _plain(value))
         if id(value) in self._done:
             return self._done[id(value)][0]
@@ -62,7 +94,10 @@ class _Content:
             out = len(self._under_way) - self._under_way.index(id(value))
             return _hashed("within", str(out).encode())
         self._under_way.append(id(value))
-        found = self._whole(value)
+        try:
+            found = self._whole(value)
+        except RecursionError:
+            found = self._unknown(value)
         self._under_way.pop()
         self._done[id(value)] = found, value
         return found
@@ -70,18 +105,29 @@ class _Content:
     def _parts(self, kind: str, *parts: object) -> bytes:
         return _hashed(kind, *map(self.of, parts))
 
+    def _named(self, kind: str, parts: Mapping[str, object]) -> bytes:
+        """Return the digest of parts that have names, and no order."""
+        return _hashed(kind, *(self.of(part) for pair in sorted(parts.items()) for part in pair))
+
+    def _unknown(self, value: object) -> bytes:
+        self.opaque = True
+        return _hashed("opaque", _name(type(value)))
+
     def _whole(self, value: Any) -> bytes:  # noqa: ANN401 - whatever it is
+        kind = type(value)
+        if kind in (list, tuple):
+            return self._parts(kind.__name__, *value)
+        if kind in (set, frozenset):
+            return _hashed("set", *sorted(map(self.of, value)))
+        if kind in (dict, types.MappingProxyType):  # in their order, which may matter
+            return self._parts("map", *(part for pair in value.items() for part in pair))
         match value:
             case np.ndarray():
                 return self._array(value)
+            case PurePath():
+                return self._parts("path", str(value))
             case Enum():
-                return self._parts("enum", type(value), value.name)
-            case Mapping():
-                return _hashed("map", *sorted(self.of(k) + self.of(v) for k, v in value.items()))
-            case AbstractSet():
-                return _hashed("set", *sorted(map(self.of, value)))
-            case list() | tuple():
-                return self._parts(type(value).__name__, *value)
+                return self._parts("enum", kind, value.name)
             case functools.partial():
                 return self._parts("partial", value.func, value.args, value.keywords)
             case types.MethodType():
@@ -89,16 +135,20 @@ class _Content:
             case types.FunctionType():
                 return self._function(value)
             case types.CodeType():
-                return self._parts("code", value.co_code, value.co_names, value.co_consts)
+                return self._parts("code", *_read(value))
             case type():
                 return self._class(value)
-            case types.ModuleType() | types.BuiltinFunctionType():
-                return _hashed("name", _name(value))
-            case np.random.Generator():
-                return self._parts("generator", value.bit_generator.state)
-        if hasattr(value, "__array__"):
-            with suppress(*_UNWILLING):
-                return self._array(np.asarray(value))
+            case types.ModuleType():
+                return _hashed("module", _name(value))
+            case types.BuiltinFunctionType() | types.MethodWrapperType():
+                owner = getattr(value, "__self__", None)
+                return self._parts("builtin", _name(value), owner)
+            case logging.Logger():  # what it keeps changes as it is used
+                return _hashed("logger", value.name.encode())
+            case memoryview():
+                return self._parts("memory", value.tobytes())
+            case Problem():
+                return self._parts("problem", kind, value.content())
         return self._object(value)
 
     def _array(self, array: np.ndarray) -> bytes:
@@ -106,37 +156,67 @@ class _Content:
             return self._parts("objects", array.shape, array.ravel().tolist())
         if isinstance(array, np.ma.MaskedArray):
             return self._parts("masked", np.ma.getmaskarray(array), array.filled(0))
-        kind = f"array {array.dtype.str} {array.shape}"
+        kind = f"{type(array).__name__} {array.dtype.descr} {array.shape}"
         return _hashed(kind, np.ascontiguousarray(array).tobytes())
 
     def _function(self, function: types.FunctionType) -> bytes:
-        if _is_installed(function.__module__):
-            return _hashed("function", _name(function))
-        met = {name: function.__globals__.get(name) for name in _names(function.__code__)}
-        return self._parts(
+        home = function.__globals__.get("__name__")  # __module__ may say something else
+        package = _package(home)
+        if package is not None:
+            return _hashed("function", _name(function), package)
+        code = function.__code__
+        closed = zip(code.co_freevars, map(_cell, function.__closure__ or ()), strict=True)
+        attributes = set(_used(code, _ATTRIBUTES))
+        met = _met(set(_used(code, _GLOBALS)), attributes, function.__globals__)
+        met |= _met(set(code.co_freevars), attributes, dict(closed))
+        return _hashed(
             "own function",
-            function.__code__,
-            function.__defaults__,
-            function.__kwdefaults__,
-            [_cell(cell) for cell in function.__closure__ or ()],
-            {name: value for name, value in met.items() if value is not None},
+            self._parts("code", code, function.__defaults__, function.__kwdefaults__),
+            self._named("met", met),
+            self._named("attributes", vars(function)),
         )
 
     def _class(self, kind: type) -> bytes:
-        if _is_installed(kind.__module__):
-            return _hashed("class", _name(kind))
+        package = _package(kind.__module__)
+        if package is not None:
+            return _hashed("class", _name(kind), package)
         members = {name: _unwrapped(member) for name, member in vars(kind).items()}
         # but for its documentation, its module, its memory layout
         told = {k: v for k, v in members.items() if not k.startswith("__") or callable(v)}
-        return self._parts("own class", kind.__qualname__, kind.__bases__, told)
+        return _hashed(
+            "own class",
+            self._parts("bases", kind.__qualname__, kind.__bases__),
+            self._named("members", told),
+        )
 
     def _object(self, value: Any) -> bytes:  # noqa: ANN401 - whatever it is
-        if isinstance(value, Objective | Problem):
-            return self._parts("object", type(value), value.content())
+        if hasattr(value, "__array__"):
+            try:
+                return self._parts("array of", type(value), np.asarray(value))
+            except _UNWILLING:
+                pass  # such as a tensor that keeps account of its gradients
+        held: dict[str, object] = {}
         if is_dataclass(value):
-            held = {field.name: getattr(value, field.name) for field in fields(value)}
-            return self._parts("object", type(value), held)
-        return self._parts("object", type(value), _state(value))
+            held |= {field.name: getattr(value, field.name) for field in fields(value)}
+        try:
+            reduce = copyreg.dispatch_table.get(type(value))
+            reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
+        except _UNWILLING:
+            return self._unknown(value) if not held else self._held(value, held, ())
+        if isinstance(reduced, str):
+            return self._parts("object", type(value), reduced)
+        how, made, state, *items = (*reduced, None, None, None)[:5]
+        # An object's attributes, and those that have a place of their own in memory.
+        for part in state if isinstance(state, tuple) else (state,):
+            if isinstance(part, dict):
+                held |= {k: v for k, v in part.items() if not _is_cache(type(value), k)}
+        known = isinstance(state, dict) or _is_slotted(state)
+        rest = [list(one) if isinstance(one, Iterator) else one for one in items]
+        return self._held(value, held, (how, made, None if known else state, rest))
+
+    def _held(self, value: object, held: Mapping[str, object], rest: Iterable[object]) -> bytes:
+        named = self._named("held", {str(name): part for name, part in held.items()})
+        return _hashed("object", self.of(type(value)), named, self._parts("rest", *rest))
 
 
 def _hashed(kind: str, *parts: bytes) -> bytes:
@@ -152,34 +232,40 @@ def _name(value: Any) -> bytes:  # noqa: ANN401 - whatever has one
     return f"{getattr(value, '__module__', '')}.{name}".encode()
 
 
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(
-        value, bool | int | float | complex | str | bytes | np.generic | PurePath | range
-    )
-
-
 def _plain(value: object) -> bytes:
     match value:
-        case np.generic():
-            return value.dtype.str.encode() + value.tobytes()
         case bytes():
             return value
-        case bool() | None:
+        case bool():
             return str(value).encode()
+        case int():
+            return f"{value:x}".encode()
         case float():
             return struct.pack("<d", value)
+        case complex():
+            return struct.pack("<2d", value.real, value.imag)
     return str(value).encode(errors="surrogatepass")
 
 
-def _is_installed(module: str | None) -> bool:
-    """Whether a module comes with Python, or with a package that was installed."""
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()
+
+
+@functools.cache
+def _package(module: str | None) -> bytes | None:
+    """Return the package and the version that a module is of; None if it is the user's own."""
     top = (module or "").partition(".")[0]
-    if top in sys.stdlib_module_names and top != "__main__":
-        return True
     if top == "bequest":
-        return True
-    path = getattr(sys.modules.get(module or ""), "__file__", None) or ""
-    return any(folder in path for folder in _INSTALLED)
+        return b"bequest"  # its version is part of every fingerprint
+    path = getattr(sys.modules.get(top), "__file__", None)
+    if top in sys.stdlib_module_names and top != "__main__":
+        own = path is not None and _STANDARD not in Path(path).parents
+        return None if own else b"python"
+    found = _distributions().get(top)
+    if not found:
+        return None
+    return f"{found[0]} {metadata.version(found[0])}".encode()
 
 
 def _cell(cell: types.CellType) -> object:
@@ -189,10 +275,42 @@ def _cell(cell: types.CellType) -> object:
         return "empty"
 
 
-def _names(code: types.CodeType) -> set[str]:
-    """Return the names that a function looks up, those within it included."""
-    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
-    return set(code.co_names).union(*(_names(one) for one in inner))
+def _read(code: types.CodeType) -> tuple[object, ...]:
+    """Return what a function does, but for where it is written."""
+    return (
+        code.co_code,
+        code.co_names,
+        code.co_varnames,
+        code.co_freevars,
+        code.co_cellvars,
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+        code.co_flags,
+        code.co_exceptiontable,
+        code.co_consts,
+    )
+
+
+def _used(code: types.CodeType, operations: set[str]) -> Iterator[str]:
+    """Yield the names that a function uses in such operations, those within it included."""
+    for one in dis.get_instructions(code):
+        if one.opname in operations:
+            yield str(one.argval)
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _used(const, operations)
+
+
+def _met(names: set[str], attributes: set[str], space: Mapping[str, object]) -> dict[str, object]:
+    """Return what a function finds under these names, and in the user's own modules among them."""
+    found: dict[str, object] = {}
+    for name in sorted(names & space.keys()):
+        value = found[name] = space[name]
+        if isinstance(value, types.ModuleType) and _package(value.__name__) is None:
+            inside = _met(attributes, set(), vars(value))
+            found |= {f"{name}.{inner}": one for inner, one in inside.items()}
+    return found
 
 
 def _unwrapped(member: object) -> object:
@@ -209,16 +327,15 @@ def _unwrapped(member: object) -> object:
     return member
 
 
-def _state(value: Any) -> object:  # noqa: ANN401 - whatever it is
-    """Return what an object holds, but what it only keeps to answer faster."""
-    try:
-        state = value.__getstate__()
-    except _UNWILLING:
-        return "opaque"
-    if isinstance(state, dict):
-        return {k: v for k, v in state.items() if not _is_cache(type(value), k)}
-    return state
+def _is_slotted(state: object) -> bool:
+    """Whether it is the state of an object with slots: a pair of mappings, or of None and one."""
+    return (
+        isinstance(state, tuple)
+        and len(state) == 2
+        and all(part is None or isinstance(part, dict) for part in state)
+    )
 
 
-def _is_cache(kind: type, name: str) -> bool:
-    return isinstance(getattr(kind, name, None), functools.cached_property)
+def _is_cache(kind: type, name: object) -> bool:
+    """Whether it is only kept to answer faster."""
+    return isinstance(getattr(kind, str(name), None), functools.cached_property)

@@ -89,9 +89,14 @@ class Facts:
 
     @cached_property
     def optimum(self) -> Vector:
-        """x*; in regime (C) the minimiser closest to the last anchor (prop:certC)."""
-        problem = self.run.problem
+        """x*; in regime (C) the minimiser closest to the last anchor (prop:certC).
+
+        Computed, also if the run was told what it is: that is no evidence.
+        """
+        problem, told = self.run.problem, self.run.targets.given
         if problem.regime == "SC" or not self.anchored:
+            if told is not None:
+                return self.counted.minimiser(Legacy.zero(problem.dim), start=told)
             return self.run.optimum
         last = self.anchored[-1].anchor
         return self.counted.minimiser(Legacy.zero(problem.dim), start=last)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from bequest.core.arrays import frozen
+from bequest.core.arrays import frozen, refuse_masked
 from bequest.core.legacy import Legacy
 from bequest.errors import DimensionMismatch, InvalidMethod, NotFinite, OptimumUnknown
 from bequest.model.problem import COMPUTE
@@ -142,7 +142,10 @@ class Optima:
 
 def _point(given: ArrayLike, dim: int) -> Vector:
     remedy = f'Pass a vector of length {dim}, "auto", "always", or None.'
+    refuse_masked(given, "optimum")
     try:
+        if np.iscomplexobj(given):
+            raise TypeError("complex numbers")
         point = frozen(given)
     except (TypeError, ValueError) as error:
         raise DimensionMismatch("optimum is not a vector of numbers.", remedy=remedy) from error

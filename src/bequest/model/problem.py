@@ -136,6 +136,11 @@ class Problem:
         """Return what tells this problem from any other: its losses."""
         return [self.objective(node) for node in range(self.n)]
 
+    @property
+    def stacks(self) -> list[tuple[list[int], Stack]]:
+        """The nodes of each family, and their losses as they are computed with."""
+        return [(nodes.tolist(), stack) for nodes, stack in self._groups]
+
     @cached_property
     def everybody(self) -> Ensemble:
         """All nodes, as one ensemble."""

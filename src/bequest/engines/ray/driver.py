@@ -90,7 +90,7 @@ def _connected(engine: Ray) -> Iterator[None]:
     try:
         with _uninterrupted():
             ray.init(address, **options)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+    except Exception as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise _no_cluster(address, said) from error
     with contextlib.ExitStack() as now:

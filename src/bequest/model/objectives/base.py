@@ -149,11 +149,6 @@ class Objective(ABC):
         """About how many multiplications ``hessian`` takes; infinite where it is no formula."""
         return self._alone.hessian_work
 
-    def content(self) -> object:
-        """Return what tells this loss from any other of its class: its data, its parameters."""
-        cached = {name for kind in type(self).__mro__ for name in vars(kind)}
-        return {name: held for name, held in vars(self).items() if name not in cached}
-
     @property
     def constant_hessian(self) -> bool:
         """Whether it is a quadratic and knows it; False where it is none or cannot tell."""

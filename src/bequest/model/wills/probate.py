@@ -54,15 +54,17 @@ def _objection(bequest: object, estate: Estate) -> tuple[str, str] | None:
         return f"{_named(bequest)}, not a Bequest", _RETURN
     whole = bequest.rank is None or is_whole(bequest.rank, least=0)
     for name, right, remedy in (
-        ("choice", bequest.choice in CHOICES, f"Use one of {', '.join(CHOICES)}."),
-        ("handoff", bequest.handoff in HANDOFFS, f"Use one of {', '.join(HANDOFFS)}."),
-        ("why", isinstance(bequest.why, str), "Say why in a text."),
+        ("choice", _is_one_of(bequest.choice, CHOICES), f"Use one of {', '.join(CHOICES)}."),
+        ("handoff", _is_one_of(bequest.handoff, HANDOFFS), f"Use one of {', '.join(HANDOFFS)}."),
+        ("why", _is_text(bequest.why), "Say why in a text."),
         ("rank", whole, "Use a whole number >= 0, or None."),
     ):
         if not right:
             return f"a Bequest with {name}={getattr(bequest, name)!r}", remedy
     return (
-        _about_arrays(bequest, estate) or _about_legacy(bequest, estate) or _about_accounts(bequest)
+        _about_arrays(bequest, estate)
+        or _about_legacy(bequest, estate)
+        or _about_accounts(bequest, estate.x.size)
     )
 
 
@@ -113,23 +115,25 @@ def _about_legacy(bequest: Bequest, estate: Estate) -> tuple[str, str] | None:
     return None
 
 
-def _about_accounts(bequest: Bequest) -> tuple[str, str] | None:
+def _about_accounts(bequest: Bequest, dim: int) -> tuple[str, str] | None:
     for name in ("bounds", "predicted", "branches"):
         account = getattr(bequest, name)
-        if not isinstance(account, Mapping) or not all(choice in CHOICES for choice in account):
+        if not (isinstance(account, Mapping) and all(_is_one_of(c, CHOICES) for c in account)):
             return (
                 f"a Bequest with {name}={account!r}",
                 f"Use a mapping whose keys are among {', '.join(CHOICES)}.",
             )
         for choice, entry in account.items():
             if name == "branches":
-                right = entry is None or type(entry) is Legacy
+                right = entry is None or (type(entry) is Legacy and entry.p.shape == (dim,))
             else:
-                right = isinstance(entry, int | float | np.number)
+                right = _is_number(entry)
             if not right:
                 return (
                     f"a Bequest whose {name} of {choice} is {_named(entry)}",
-                    "Use legacies or None." if name == "branches" else "Use numbers.",
+                    f"Use legacies in {dim} dimensions, or None."
+                    if name == "branches"
+                    else "Use real numbers.",
                 )
     return None
 
@@ -139,6 +143,29 @@ def _is_array(array: object, shape: tuple[int, ...], estate: Estate) -> bool:
     if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype.kind not in "fiu":
         return False
     return bool(np.isfinite(array).all()) or not bool(np.isfinite(estate.x).all())
+
+
+def _is_one_of(word: object, known: tuple[str, ...]) -> bool:
+    return isinstance(word, str) and word in known
+
+
+def _is_text(words: object) -> bool:
+    """Whether it can be shown and written down."""
+    try:
+        return isinstance(words, str) and words.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_number(entry: object) -> bool:
+    """Whether it is a real number that a float can hold."""
+    if not isinstance(entry, int | float | np.integer | np.floating):
+        return False
+    try:
+        float(entry)
+    except OverflowError:
+        return False
+    return True
 
 
 def _named(thing: object) -> str:
