@@ -6,39 +6,77 @@ nothing that the steward says but what has been committed AND begun by somebody.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.protocol.events import Began, Committed, Completed, Dropped, Failed
+from bequest.core import mixing, steps
+from bequest.core.legacy import Legacy
+from bequest.model.graph import epoch_edges
+from bequest.protocol.events import (
+    Adopted,
+    Began,
+    Checkpointed,
+    Committed,
+    Completed,
+    Decided,
+    Dropped,
+    Failed,
+    Received,
+    Withdrawn,
+)
+from bequest.protocol.messages import Halted
 from bequest.protocol.states import State
 
+if __package__:
+    from simulation.books import Books, Violation, identical
+else:
+    from books import Books, Violation, identical
+
 if TYPE_CHECKING:
-    from bequest.core.legacy import Legacy
     from bequest.engines.loop import Execution
     from bequest.protocol.node import Node
+    from bequest.protocol.steward import Charter
 
-
-class Violation(AssertionError):
-    """Something that must never happen has happened."""
+# The first numbers of a steward's epochs say how many stewards there were before.
+_TERM = 20
 
 
 class Checker:
-    """Watches one execution; ``look`` after every event."""
+    """Watches one execution; ``look`` after every event.
+
+    Attributes:
+        now: the latest epoch that anybody has begun.
+        accepted: every epoch that was the latest one, in order, as (the epoch before, what began).
+        books: what everybody must hold in each of them.
+        until: epoch -> the round after which everybody stops.
+        completed: node -> the last round that it has completed in its epoch.
+        is_orderly: whether nobody has gone on from a later round than it had completed, and nobody
+            was lost to a steward that had just taken over: it does not know all of the network.
+        events: how many have been looked at.
+        cuts: on how many cuts the invariant was checked.
+    """
 
     def __init__(self, execution: Execution) -> None:
         self.execution = execution
         self.world = execution.world
         self.committed: dict[int, Committed] = {}
         self.now: Committed | None = None
-        # everybody who counts: founders, and whoever joined, but for the forgotten
-        self.counted = set(execution.plan.network())
+        self.accepted: list[tuple[int, Committed]] = []
+        plan = execution.plan
+        self.books = Books(frozenset(plan.network()), plan.problem.dim)
+        self.until: dict[int, int] = {}
         self.trackers: dict[int, dict[int, np.ndarray]] = {}
         self.known: dict[int, tuple[int, ...]] = {}
         self.weights: dict[int, dict[int, float]] = {}
         self.keepers: dict[int, tuple[int, ...]] = {}
         self.rounds: dict[int, tuple[int, int]] = {}
         self.completed: dict[int, int] = {}
+        self.is_orderly = True
+        self._beginners: dict[int, Node] = {}
+        # node -> its tracker after its last round, whatever hand-offs have added to it since
+        self._tracked: dict[int, np.ndarray] = {}
         self.events = 0
         self.cuts = 0
         self._changed = False
@@ -46,13 +84,34 @@ class Checker:
         self.bodies: dict[int, Node] = {}
         # (who comes, the epoch that it has prepared) -> its process, which may die before that
         self._comers: dict[tuple[int, int], Node] = {}
-        observe = self.world._observe
+        # epoch -> what was known, and who kept and weighed whom, before it
+        self._before: dict[int, tuple[dict, dict, dict]] = {}
+        # everybody who was there after the last event
+        self._there: dict[int, Node] = {}
+        self._failed: set[int] = set()
+        # (node, round) -> what the checkpoints that it made then say of its own loss
+        self._made: dict[tuple[int, int], list[Legacy]] = defaultdict(list)
+        # attempt -> what everybody who has stopped for it said
+        self._reports: dict[int, list[Halted]] = defaultdict(list)
+        self._stepped = 0
+        observe, send = self.world._observe, self.world.network.send
 
         def watch(process, effect):
             observe(process, effect)
             self.hear(process, effect)
 
+        def overhear(sender, receiver, event, **options):
+            if isinstance(event, Received) and isinstance(event.message, Halted):
+                self._reports[event.message.epoch].append(event.message)
+            send(sender, receiver, event, **options)
+
         self.world._observe = watch
+        self.world.network.send = overhear
+
+    @property
+    def counted(self) -> frozenset[int]:
+        """Everybody who counts: founders, and whoever joined, but for the forgotten."""
+        return self.books.pages[0 if self.now is None else self.now.epoch].counted
 
     # --- what is heard ------------------------------------------------------------------------
 
@@ -65,37 +124,120 @@ class Checker:
             self.rounds[process] = epoch, effect.round
             self.completed[process] = effect.round
             trackers = self.trackers[process]
-            trackers[effect.round] = effect.z
+            trackers[effect.round] = self._tracked[process] = effect.z
             trackers.pop(effect.round - 2, None)
         elif isinstance(effect, Failed):
+            self._failed.add(process)
             if effect.why != "it was taken for lost":
                 raise Violation(f"node {process} failed: {effect.why}")
         elif isinstance(effect, Dropped):
             if "cannot be right" in effect.why:
                 raise Violation(f"{process} takes what is right for wrong: {effect}")
+        elif isinstance(effect, Checkpointed):
+            self._judge_estate(process, effect.round)
+            legacy = None if effect.bequest is None else effect.bequest.legacy
+            zero = Legacy.zero(self.world.nodes[process].x.size)
+            self._made[process, effect.round].append(zero if legacy is None else legacy)
+        elif isinstance(effect, Decided | Adopted | Withdrawn):
+            self.books.announce(process, effect)
+            if isinstance(effect, Decided):
+                self._judge_estate(process, effect.round)
+            elif isinstance(effect, Adopted):
+                self._judge_adoption(effect)
         elif isinstance(effect, Committed):
             self.committed[effect.epoch] = effect
             self._judge_losses(effect)
         elif isinstance(effect, Began):
             self._changed = True
+            node = self.world.nodes[process]
+            is_fresh = self._beginners.get(process) is not node
+            before, last = (0, effect.round) if is_fresh else self.rounds[process]
+            self.is_orderly &= last == effect.round
+            self._beginners[process] = node
+            if is_fresh:
+                self._tracked[process] = effect.z
             self.rounds[process] = effect.epoch, effect.round
             self.completed.pop(process, None)
             self.trackers[process] = {effect.round: effect.z}
             if self.now is None or effect.epoch > self.now.epoch:
-                self._accept(self.committed[effect.epoch])
+                self._accept(self.committed[effect.epoch], before)
+            self._judge_beginning(process, effect.epoch)
 
-    def _accept(self, change: Committed) -> None:
-        """Somebody has begun it: from now on it is the truth."""
+    def _accept(self, change: Committed, before: int) -> None:
+        """Somebody, who was in that epoch before, has begun it: from now on it is the truth."""
+        ready = [
+            node
+            for node in (self.bodies.get(member) for member in change.members)
+            if node is not None
+            and node._preparation is not None
+            and node._preparation.arrange.epoch == change.epoch
+        ]
+        base = max([before, *(node.epoch for node in ready)])
+        abandoned = [later for _, later in self.accepted if later.epoch > base]
+        for _ in abandoned:
+            self._go_back()
+        self._judge_appointment(change)
+        self._before[change.epoch] = dict(self.known), dict(self.keepers), dict(self.weights)
         self.now = change
+        self.accepted.append((base, change))
+        self.is_orderly &= not change.adoptions or base >> _TERM == change.epoch >> _TERM
         arrival = change.arrival
-        if arrival is not None:
-            if arrival.purpose == "forget":
-                self.counted.discard(arrival.node)
-            else:
-                self.counted.add(arrival.node)
-                # the process of an earlier life says nothing of this one
-                self.bodies[arrival.node] = self._comers[arrival.node, change.epoch]
+        if arrival is not None and arrival.purpose != "forget":
+            # the process of an earlier life says nothing of this one
+            self.bodies[arrival.node] = self._comers[arrival.node, change.epoch]
         self._comers = {key: node for key, node in self._comers.items() if key[1] > change.epoch}
+        self._reports = defaultdict(
+            list, {epoch: said for epoch, said in self._reports.items() if epoch > change.epoch}
+        )
+        self.books.turn(change, base, lambda node: self._virtual(self.bodies[node])[0])
+        if abandoned:
+            self._correct_the_record(change.epoch)
+
+    def _judge_appointment(self, change: Committed) -> None:
+        """Whoever has an appointment comes to it, and not before."""
+        if change.arrival is None:
+            return
+        appointed = [
+            t
+            for t, planned in self.execution.plan.schedule.items()
+            if change.arrival.node in (*planned.forgets, *planned.returns, *planned.joins)
+        ]
+        if change.round not in appointed and any(t > change.round for t in appointed):
+            raise Violation(f"{change.arrival} after round {change.round}, not {appointed}")
+
+    def _judge_beginning(self, process: int, epoch: int) -> None:
+        """Whoever begins holds what the books say, and nothing that is about another optimum."""
+        node, page = self.world.nodes[process], self.books.pages[epoch]
+        self.until[epoch] = node._begun.until
+        if not page.held[process].is_in(node.inherited):
+            raise Violation(f"{node!r} holds {node.inherited}, not {page.held[process]}")
+        base = next(base for base, change in self.accepted if change.epoch == epoch)
+        moved = page.counted != self.books.pages[base].counted
+        if moved and node._memory is not None and node._memory.carried is not None:
+            raise Violation(f"{node!r} carries a prediction of another optimum along")
+
+    def _judge_estate(self, process: int, after: int) -> None:
+        """A will is shown the tracker of the last round, an estimate of the mean gradient."""
+        node, will = self.world.nodes[process], self.execution.plan.wills[process]
+        estate, _ = will.notes[process, after][-1]
+        came_in = self._beginners.get(process) is node
+        z = self._tracked[process] if came_in else node.objective.gradient(node.x)
+        if not np.array_equal(estate.z, z):
+            raise Violation(f"the will of {node!r} was shown {estate.z}, not its tracker {z}")
+
+    def _judge_adoption(self, adopted: Adopted) -> None:
+        """What is adopted is what the lost node had written down, and nobody has a later word."""
+        fresh = [
+            round_
+            for report in self._reports[adopted.epoch]
+            for ward, round_, _ in report.wards
+            if ward == adopted.node
+        ]
+        if adopted.round < max(fresh):
+            raise Violation(f"{adopted} is not the latest checkpoint: there are {fresh}")
+        made = self._made[adopted.node, adopted.round]
+        if not any(identical(adopted.own, legacy) for legacy in made):
+            raise Violation(f"{adopted} is none of {made}")
 
     def _judge_losses(self, change: Committed) -> None:
         """Nobody may be given up whose checkpoint is held, or has to be, by somebody alive."""
@@ -125,6 +267,9 @@ class Checker:
         """Check everything that the last event may have changed."""
         self.events += 1
         self.meet()
+        self._check_who_has_gone()
+        if self.now is not None and self._is_abandoned:
+            self._go_back()
         if self.now is None or not self._changed:
             return
         self._changed = False
@@ -132,6 +277,33 @@ class Checker:
         self._check_lineage(views)
         if all(self._is_alive(node) for node in self.now.members):
             self._check_invariant()
+            self._check_step()
+
+    @property
+    def _is_abandoned(self) -> bool:
+        """Whether whoever has begun the latest epoch is dead, and others have never heard of it."""
+        alive = [self.world.nodes[n] for n in self.now.members if self._is_alive(n)]
+        return any(not self._takes_part(node) for node in alive) and all(
+            node.epoch < self.now.epoch for node in alive
+        )
+
+    def _go_back(self) -> None:
+        """Take the epoch before for the truth: nobody who has begun a later one is left."""
+        base, abandoned = self.accepted.pop()
+        self.now = next((change for _, change in self.accepted if change.epoch == base), None)
+        self.known, self.keepers, self.weights = self._before[abandoned.epoch]
+        self.is_orderly, self._changed = False, True
+        self._correct_the_record(base)
+
+    def _correct_the_record(self, epoch: int) -> None:
+        """Let receipts be those of that epoch.
+
+        The loop engine, whose steward never dies, has put the abandoned one on record at once; a
+        cluster's chronicle waits until everybody is heard of.
+        """
+        receipts = self.execution.ledger.receipts
+        receipts.clear()
+        receipts.update(self.books.pages[epoch].receipts)
 
     def meet(self) -> None:
         """Remember everybody who is, or has been, more than somebody who asks to come."""
@@ -156,6 +328,21 @@ class Checker:
         """Something was done to the network: look at everything again."""
         self._changed = True
         self.look()
+
+    def _check_who_has_gone(self) -> None:
+        """Whoever is dismissed could have gone on until everybody else has begun without it."""
+        nodes = self.world.nodes
+        gone = [node for ident, node in self._there.items() if nodes.get(ident) is not node]
+        for node in gone:
+            if node.state is not State.GONE or node.ident in self._failed:
+                continue  # it was killed, or taken for lost
+            epoch = node._preparation.arrange.epoch
+            members = self.committed[epoch].members if epoch in self.committed else ()
+            waiting = [n for n in members if self._is_alive(n) and nodes[n].epoch < epoch]
+            if not members or waiting:
+                raise Violation(f"{node!r} was dismissed, but {waiting} have not begun {epoch}")
+        self._there = dict(nodes)
+        self._failed.clear()
 
     def _virtual(self, node: Node) -> tuple[Legacy, np.ndarray]:
         """What a node has inherited, and its tracker's surplus, in the epoch that is the truth."""
@@ -233,3 +420,28 @@ class Checker:
         gap = float(np.abs(total).max())
         if not gap <= 1e-9 * scale:
             raise Violation(f"the invariant is broken by {gap:.3g} in epoch {self.now.epoch}")
+
+    def _check_step(self) -> None:
+        """Before anybody completes a round a chosen step is safe for what everybody carries."""
+        assert self.now is not None
+        charter: Charter = self.world._charter
+        if not charter.adaptive or self._stepped == self.now.epoch:
+            return
+        nodes = [self.world.nodes[ident] for ident in self.now.members]
+        if all(node.round == self.now.round or node.epoch < self.now.epoch for node in nodes):
+            return
+        self._stepped = self.now.epoch
+        network = {ident: set(self.weights[ident]) for ident in self.now.members}
+        rows, edges = epoch_edges(network)
+        lower = steps.lowered(
+            max(node._step for node in nodes if node.epoch == self.now.epoch),
+            stiffness={n.ident: n.objective.curvature.b + self._stiffness(n) for n in nodes},
+            smallest_eigenvalue=mixing.smallest_eigenvalue(mixing.metropolis(edges, rows.size)),
+            since=self.now.round,
+        )
+        if lower is not None:
+            raise Violation(f"the step is not safe in epoch {self.now.epoch}: {lower}")
+
+    def _stiffness(self, node: Node) -> float:
+        inherited, _ = self._virtual(node)
+        return inherited.curvature[1]

@@ -11,7 +11,9 @@ import numpy as np
 
 from bequest.core import topology
 from bequest.core.legacy import Legacy
+from bequest.protocol import drafting
 from bequest.protocol import messages as m
+from bequest.protocol.charter import Agenda
 from bequest.protocol.drafting import Draft
 from bequest.protocol.events import Send
 from bequest.protocol.node import Node
@@ -387,3 +389,82 @@ def heir_that_raises(patch):
 @mutant
 def somebody_who_asks_again_is_not_arranged_anew(patch):
     patch.setattr(Steward, "_is_arriving", lambda self, node: False)
+
+
+@mutant
+def stalest_checkpoint_adopted(patch):
+    def stalest(node, reports, buddies):
+        held = {
+            keeper: round_
+            for keeper, report in reports.items()
+            for ward, round_, _ in report.wards
+            if ward == node
+        }
+        return min(held, key=lambda keeper: (held[keeper], keeper), default=None)
+
+    patch.setattr(drafting, "_freshest", stalest)
+
+
+@mutant
+def moved_target_ignored(patch):
+    """Whoever predicted the optimum before somebody joined goes on believing in it."""
+
+    original = Node._on_begin
+
+    def on_begin(self, sender, message):
+        preparation = self._preparation
+        preparation.arrange = replace(preparation.arrange, target_moves=False)
+        return original(self, sender, message)
+
+    patch.setattr(Node, "_on_begin", on_begin)
+
+
+@mutant
+def inherited_stiffness_not_reported(patch):
+    def ready(self, stiffness):
+        return m.Ready(self.arrange.epoch, stiffness, tuple(self.inherited.lineage))
+
+    patch.setattr(Preparation, "ready", ready)
+
+
+@mutant
+def constant_dropped_on_adoption(patch):
+    def drop(self, effects, wards, x):
+        if self.arrange.adopted:
+            self.inherited = replace(self.inherited, c=0.0)
+        return effects
+
+    _after(patch, Preparation, "take_over", drop)
+
+
+@mutant
+def checkpoint_decided_for_one_too_many(patch):
+    original = Testament.renew
+
+    def renew(self, after, x, z, *, members, setting):
+        return original(self, after, x, z, members=members + 1, setting=setting)
+
+    patch.setattr(Testament, "renew", renew)
+
+
+@mutant
+def checkpoint_decided_from_the_tracker_after_a_hand_off(patch):
+    def renew(self, members):
+        return self._testament.renew(
+            self.round, self.x, self.z, members=members, setting=self.setting
+        )
+
+    patch.setattr(Node, "_renew_checkpoint", renew)
+
+
+@mutant
+def what_cannot_happen_any_more_is_waited_for(patch):
+    def expects(self, stop, members):
+        return [*self.losses.get(stop, ()), *self.arrivals.get(stop, ())]
+
+    patch.setattr(Agenda, "expects", expects)
+
+
+@mutant
+def appointments_ignored(patch):
+    patch.setattr(Agenda, "appointment", lambda self, node: None)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from simulation import chaos
 
 REGRESSIONS = Path(__file__).parent / "regressions.txt"
 BATCH = 50
+KINDS = ("crashes", "departures", "forgets", "returns", "joins")
 
 
 @pytest.mark.parametrize("first", range(0, 1000, BATCH))
@@ -34,9 +36,16 @@ def test_a_seed_is_one_line_to_reproduce():
     assert "no violation" in told.stdout
 
 
-def test_the_days_are_bad_enough():
-    """Every kind of fault happens, in every phase of a change."""
-    inflicted, phases = set(), set()
+def test_the_days_are_bad_enough(monkeypatch):
+    """Every kind of fault happens, in every phase of a change, beside everything one can plan."""
+    inflicted, phases, seen = set(), set(), Counter()
+    go_back = chaos.Checker._go_back
+
+    def count(checker):
+        seen["an epoch is abandoned"] += 1
+        go_back(checker)
+
+    monkeypatch.setattr(chaos.Checker, "_go_back", count)
     for seed in range(300):
         simulation = chaos.Simulation(chaos.day(seed))
         original = simulation.inflict
@@ -49,5 +58,19 @@ def test_the_days_are_bad_enough():
 
         simulation.inflict = inflict
         simulation.run()
+        plan, compared = simulation.day.plan, simulation.is_compared
+        planned = {name for c in plan.schedule.values() for name in KINDS if getattr(c, name)}
+        seen.update(planned)
+        traps = {"torn", "orphans"} & {action for _, action, _ in simulation.day.faults}
+        seen["a trap is sprung"] += bool(traps - simulation._traps.keys())
+        seen["compared"] += compared
+        seen["compared, with appointments"] += compared and bool(planned)
+        seen["compared, with crashes"] += compared and "crashes" in planned
+        seen["compared, several on a host"] += compared and simulation.day.engine.hosts > 1
+        seen["compared, a steward replaced"] += compared and simulation.world._terms > 0
+        seen["as planned"] += compared and bool(planned) and not simulation.day.faults
+    assert min(seen.values()) >= 5, seen
+    assert len(seen) == len(KINDS) + 8, seen
+    assert seen["compared"] >= 130
     assert inflicted == set(chaos.GENERATIONS[chaos.LATEST][0])
     assert phases >= {None, "asking", "running", "halting", "arranging", "beginning", "finished"}
