@@ -18,6 +18,7 @@ import bequest as bq
 from bequest.core import topology
 from bequest.engines.base import Plan
 from bequest.model.events import Changes
+from bequest.protocol.register import domains_of
 
 if __package__:
     from simulation.books import Violation
@@ -175,9 +176,13 @@ def replanned(plan: Plan, schedule: Mapping[int, Changes], **fields: object) -> 
 
 def relive(plan: Plan, hosts: Mapping[int, str]) -> Outcome:
     """Let the vector engine, which knows no hosts, choose heirs and buddies as on these."""
+
+    def domains(node: int) -> tuple[str, ...]:
+        return domains_of(hosts[node])
+
     with ExitStack() as stack:
         for choose in (topology.choose_heir, topology.choose_buddies):
-            stack.enter_context(mock.patch.dict(choose.__kwdefaults__, host=hosts.__getitem__))
+            stack.enter_context(mock.patch.dict(choose.__kwdefaults__, domains=domains))
         return bq.engines.Vector().run(plan)
 
 
