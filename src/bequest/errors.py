@@ -75,7 +75,7 @@ class InvalidObjective(InvalidInput):
 
 
 class NotFinite(InvalidObjective):
-    """NaN or infinite data."""
+    """NaN or infinite data, or data so large or small that their squares are."""
 
 
 class DimensionMismatch(InvalidObjective):

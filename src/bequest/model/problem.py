@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bequest.core import minimise
-from bequest.core.arrays import frozen, norm, refuse_masked
+from bequest.core.arrays import frozen, refuse_masked
 from bequest.core.legacy import Legacy
 from bequest.errors import DimensionMismatch, InvalidObjective, OptimumUnknown
 from bequest.model.objectives.base import Objective, Stack, check_formulas
@@ -320,7 +320,10 @@ class Ensemble:
     def minimiser(
         self, legacy: Legacy, start: Vector | None = None, *, work: float | None = None
     ) -> Vector:
-        """Return argmin of sum f_j + legacy, to 1e-12 (1 + |x|).
+        """Return argmin of sum f_j + legacy, to 1e-12 of its length where its condition allows.
+
+        No coordinate of the gradient is more than rounding beside the terms it is the sum of,
+        whatever the scales of the features.
 
         Args:
             legacy: a quadratic that counts, too.
@@ -350,33 +353,50 @@ class Ensemble:
             total: Vector = self.gradients(everywhere(x)).sum(axis=0) + legacy.gradient(x)
             return total
 
-        def size(x: Vector) -> float:
-            parts = np.linalg.norm(self.gradients(everywhere(x)), axis=1).sum()
-            return float(parts) + norm(legacy.product(x)) + norm(legacy.p)
-
-        # Gradients at the origin too: what cancels inside a node (A x against A c) leaves
-        # rounding as well.
-        at_origin = size(np.zeros(self.dim))
-
-        def magnitude(x: Vector) -> float:
-            return size(x) + at_origin
+        def magnitude(x: Vector, scale: Vector) -> Vector:
+            bent = np.abs(legacy.weights) * (np.abs(legacy.factor.T) @ np.abs(x))
+            inherited = abs(legacy.eta) * np.abs(x) + np.abs(legacy.factor) @ bent
+            own = np.sum([stack.terms(x, scale) for _, stack in self._groups], axis=0)
+            total: Vector = own + inherited + np.abs(legacy.p)
+            return total
 
         def hessian(x: Vector) -> Matrix:
             return self.total_hessian(x) + legacy.hessian()
+
+        def majoriser(x: Vector) -> Matrix:
+            roofs = [stack.total_majoriser(x) for stack in stacks]
+            return np.asarray(np.sum(roofs, axis=0) + legacy.hessian())
 
         def product(x: Vector, v: Vector) -> Vector:
             bent: Vector = self.products(everywhere(x), everywhere(v)).sum(axis=0)
             return bent + legacy.product(v)
 
+        stacks = [stack for _, stack in self._groups]
+        least = sum(float(stack.curvatures()[0].sum()) for stack in stacks) + legacy.curvature[0]
+        # strongly convex, or quadratic in pieces, whatever rounding makes of it
+        tilted = legacy.p.any() or legacy.curvature != (0.0, 0.0)
+        exists = least > 0 or (not tilted and all(stack.attains for stack in stacks))
+        ceiling = np.sum([stack.ceiling() for stack in stacks], axis=0)
+        ceiling += legacy.eta + legacy.factor**2 @ legacy.weights
+        descent, detour = minimise.product_descent(product, ceiling), None
         if self.dim <= _DENSE_DIM:
-            descent = minimise.dense_descent(hessian)
-        else:
-            descent = minimise.product_descent(product)
+            blur = max(stack.blur for stack in stacks)
+            descent = minimise.dense_descent(hessian, ceiling, blur=blur)
+            detour = minimise.dense_descent(majoriser, ceiling)
         origin = np.zeros(self.dim) if start is None else start
         with np.errstate(over="ignore", invalid="ignore"):
-            if all(stack.constant_hessian for _, stack in self._groups):
-                return minimise.quadratic(gradient, descent, origin, magnitude)
-            return minimise.newton(value, gradient, descent, origin, magnitude, steps=steps)
+            if all(stack.constant_hessian for stack in stacks):
+                return minimise.quadratic(gradient, descent, origin, magnitude, exists=exists)
+            return minimise.newton(
+                value,
+                gradient,
+                descent,
+                origin,
+                magnitude,
+                detour=detour,
+                exists=exists,
+                steps=steps,
+            )
 
     def _steps_within(self, work: float) -> int:
         """Return how many Newton steps take about that much work.

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from bequest.core.curvature import Curvature
 
 
+# Runs compute with squares of gradients, which are products of two numbers of the data: larger ones
+# leave the range of float64. Curvatures are such products.
+LARGEST = 1e75
+
 Single = TypeVar("Single", bound="Objective")
 
 
@@ -51,6 +55,14 @@ class Stack(ABC):
         """Likewise for ``total_hessian``; infinite where it is no formula."""
         return float("inf")
 
+    @property
+    def attains(self) -> bool:
+        """Whether every member, and with it their sum, has a minimiser for certain.
+
+        Quadratics and piecewise quadratics do if they are bounded from below, others need not.
+        """
+        return self.constant_hessian
+
     @abstractmethod
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
@@ -70,6 +82,31 @@ class Stack(ABC):
     @abstractmethod
     def curvatures(self) -> tuple[Vector, Vector]:
         """Return the certified bounds (a_i) and (b_i)."""
+
+    def ceiling(self) -> Vector:
+        """Return, per coordinate, a bound from above on the diagonal of the total Hessian."""
+        return np.full(self.shape[1], float(self.curvatures()[1].sum()))
+
+    def total_majoriser(self, x: Vector) -> Matrix:  # noqa: ARG002 - some know a closer one
+        """Return the Hessian of a quadratic that touches the sum at x and is nowhere below it."""
+        return np.diag(self.shape[1] * self.ceiling())
+
+    def terms(self, x: Vector, scale: Vector) -> Vector:
+        """Return, per coordinate, the absolute values of all that the total gradient sums up.
+
+        The gradient at x is known to their rounding, so that a slope far below them is none. Where
+        no formula says what they are, it is H x that cancels, |H_ij| <= scale_i scale_j, ``scale``
+        being the square root of the Hessian's diagonal; and x is of the order of one at least.
+        """
+        parts = np.empty(self.shape)
+        self.gradients(np.broadcast_to(x, self.shape), parts)
+        total: Vector = np.abs(parts).sum(axis=0)
+        return total + scale * float(scale @ (1 + np.abs(x)))
+
+    @property
+    def blur(self) -> float:
+        """How far off ``total_hessian`` is, as a part of its largest entry; formulas are not."""
+        return 0.0
 
     @property
     def certified(self) -> bool:
@@ -138,6 +175,11 @@ class Objective(ABC):
     @abstractmethod
     def curvature(self) -> Curvature:
         """The range of its curvature (as:fun)."""
+
+    @property
+    def met(self) -> tuple[float, float]:
+        """The least and the largest curvature that it is known to have: the ends of its range."""
+        return self.curvature.a, self.curvature.b
 
     @property
     @abstractmethod
@@ -228,7 +270,31 @@ def checked(values: ArrayLike, what: str, *, ndim: int) -> np.ndarray:
             f"{what} holds {array[where]} at index {where}.",
             remedy="Remove or impute missing and infinite entries first.",
         )
+    if np.abs(array).max() > LARGEST:
+        where = tuple(int(i) for i in np.unravel_index(np.abs(array).argmax(), array.shape))
+        raise NotFinite(
+            f"{what} holds {array[where]:.3g} at index {where}, too large to compute with: what "
+            "becomes of it in a run is infinite in float64.",
+            remedy=f"Rescale {what}, for instance to unit variance; up to {LARGEST:g} is allowed.",
+        )
     return array
+
+
+def refuse_extreme(curvature: float, what: str, *, nothing: bool) -> None:
+    """Refuse a curvature whose square, or one over it, is beyond float64.
+
+    Args:
+        curvature: the largest of a loss, from above.
+        what: where it comes from.
+        nothing: whether it is zero for certain.
+    """
+    if nothing or LARGEST**-2 <= curvature <= LARGEST**2:
+        return
+    raise NotFinite(
+        f"The curvature of this loss is {curvature:.3g}, too "
+        f"{'large' if curvature > 1 else 'small'} to compute with in float64.",
+        remedy=f"Rescale {what}.",
+    )
 
 
 def checked_scalar(value: float, what: str, *, positive: bool = False) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from bequest.core.arrays import is_whole
 from bequest.errors import DimensionMismatch, InvalidObjective
 from bequest.model.objectives.base import Objective, Singles, check_formulas
-from bequest.model.objectives.function import as_curvature, seen_range
+from bequest.model.objectives.function import as_curvature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -137,7 +137,7 @@ class Loaded(Objective):
                 remedy=f"Declare dim={loss.dim} for every node, or correct the data (a column too "
                 "many or too few? the bias?).",
             )
-        low, high = seen_range(loss.curvature)
+        low, high = loss.met
         slack = (_ROUNDING if loss.curvature.certified else _DIFFERENCES) * high
         if low < self._range.a - slack or high > self._range.b + slack:
             # ten digits: fewer than the slack, so that what is copied from here will do

@@ -9,7 +9,7 @@ import numpy as np
 
 from bequest.core.curvature import Curvature
 from bequest.errors import DimensionMismatch, NotConvex, NotSymmetric
-from bequest.model.objectives.base import Objective, Stack, checked
+from bequest.model.objectives.base import Objective, Stack, checked, refuse_extreme
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -49,6 +49,7 @@ class Quadratic(Objective):
                 f"A is not symmetric: A and its transpose differ by {asymmetry:.3g}.",
                 remedy="Pass (A + A.T) / 2, which gives the same loss.",
             )
+        refuse_extreme(float(np.abs(self.A).max()), "A", nothing=not self.A.any())
         self._curvature = _curvature(*_spectrum_ends(self.A[None]))
 
     @property
@@ -140,6 +141,19 @@ class QuadraticStack(Stack):
     def curvatures(self) -> tuple[Vector, Vector]:
         """Return the extreme eigenvalues of every A_i."""
         return self._ends
+
+    def total_majoriser(self, x: Vector) -> Matrix:
+        """Return the Hessian: the sum is its own majoriser."""
+        return self.total_hessian(x)
+
+    def ceiling(self) -> Vector:
+        """Return the diagonal of the sum of the A_i."""
+        return np.diagonal(self.total_hessian(self.c[0]))
+
+    def terms(self, x: Vector, scale: Vector) -> Vector:  # noqa: ARG002 - a formula
+        """Return the sum of |A_i| (|x| + |c_i|)."""
+        total: Vector = np.matvec(np.abs(self.A), np.abs(x) + np.abs(self.c)).sum(axis=0)
+        return total
 
     @cached_property
     def _ends(self) -> tuple[Vector, Vector]:

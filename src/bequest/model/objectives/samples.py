@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bequest.errors import DimensionMismatch
-from bequest.model.objectives.base import Objective, Stack, checked, checked_scalar
+from bequest.model.objectives.base import Objective, Stack, checked, checked_scalar, refuse_extreme
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +41,11 @@ class SampleLoss(Objective):
             float(self.y.size)
             if divisor is None
             else checked_scalar(divisor, "divisor", positive=True)
+        )
+        refuse_extreme(
+            self.l2 + float(np.vdot(self.X, self.X)) / self.divisor,
+            "the features, for instance to unit variance",
+            nothing=self.l2 == 0 and not self.X.any(),
         )
 
     @abstractmethod

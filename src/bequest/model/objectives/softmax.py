@@ -73,7 +73,8 @@ class SoftmaxStack(SampleStack):
     def __init__(self, members: Sequence[Softmax]) -> None:
         super().__init__(members)
         self.classes = self.members[0].classes
-        self.hot: Tensor = np.eye(self.classes)[self.y.astype(int)]
+        # where the label's entry of every sample is, in an array of them all
+        self._own = np.arange(self.y.size) * self.classes + self.y.astype(int).ravel()
 
     def _scores(self, X: Matrix) -> Tensor:
         maps = X.reshape(X.shape[0], self.classes, self.X.shape[2])
@@ -87,6 +88,16 @@ class SoftmaxStack(SampleStack):
         scores /= scores.sum(axis=2, keepdims=True)
         return scores
 
+    def _misses(self, shares: Tensor) -> Tensor:
+        """Return the shares, minus one for the label, in place.
+
+        Written as the sum of the other shares, which keeps its digits where the label is certain.
+        """
+        entries = shares.reshape(-1)
+        entries[self._own] = 0.0
+        entries[self._own] = -shares.sum(axis=2).reshape(-1)
+        return shares
+
     def _pull_back(self, samples: Tensor) -> Matrix:
         weighted = samples * self.weight[:, :, None]
         return (weighted.transpose(0, 2, 1) @ self.X).reshape(self.shape)
@@ -94,34 +105,57 @@ class SoftmaxStack(SampleStack):
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
         scores = self._scores(X)
-        top = scores.max(axis=2)
-        logs = np.log(np.exp(scores - top[:, :, None]).sum(axis=2)) + top
-        losses = (logs - (scores * self.hot).sum(axis=2)) * self.weight
-        total: Vector = losses.sum(axis=1) + self.l2[:, 0] / 2 * np.vecdot(X, X)
+        own = scores.reshape(-1)[self._own].reshape(self.y.shape)
+        first = scores.argmax(axis=2, keepdims=True)
+        top = np.take_along_axis(scores, first, axis=2)
+        others = np.exp(scores - top)
+        np.put_along_axis(others, first, 0.0, axis=2)
+        # log1p keeps the digits of a small loss
+        losses = np.log1p(others.sum(axis=2)) + (top[:, :, 0] - own)
+        total: Vector = (losses * self.weight).sum(axis=1) + self.l2[:, 0] / 2 * np.vecdot(X, X)
         return total
 
     def gradients(self, X: Matrix, out: Matrix) -> None:
         """Write grad f_i(x_i) into ``out``."""
         np.multiply(self.l2, X, out=out)
-        out += self._pull_back(self._shares(X) - self.hot)
+        out += self._pull_back(self._misses(self._shares(X)))
 
     def products(self, X: Matrix, V: Matrix) -> Matrix:
         """Return the Hessian-vector products."""
         shares, moves = self._shares(X), self._scores(V)
+        # A shift of all scores changes nothing; after this one the largest share has none to lose.
+        moves -= np.take_along_axis(moves, shares.argmax(axis=2, keepdims=True), axis=2)
         centred = shares * (moves - (shares * moves).sum(axis=2, keepdims=True))
         return self.l2 * V + self._pull_back(centred)
+
+    def ceiling(self) -> Vector:
+        """Return the diagonal of the Hessian if every share were a half."""
+        squares = np.einsum("nk,nkd,nkd->d", self.weight, self.X, self.X) / 4
+        return np.tile(squares, self.classes) + float(self.l2.sum())
+
+    def terms(self, x: Vector, scale: Vector) -> Vector:  # noqa: ARG002 - a formula
+        """Return the terms of the sum over the samples and, through the shares, of the scores."""
+        n, d = self.shape
+        shares = self._shares(np.broadcast_to(x, (n, d)))
+        sizes = np.abs(self.X) @ np.abs(x).reshape(self.classes, -1).T
+        own = shares * sizes
+        bent = shares * (sizes - own + own.sum(axis=2, keepdims=True) - own)
+        weighted = (np.abs(self._misses(shares)) + bent) * self.weight[:, :, None]
+        total: Vector = (weighted.transpose(0, 2, 1) @ np.abs(self.X)).sum(axis=0).reshape(d)
+        return total + float(self.l2.sum()) * np.abs(x)
 
     def total_hessian(self, x: Vector) -> Matrix:
         """Return the sum of the members' Hessians at one point."""
         n, d = self.shape
         shares = self._shares(np.broadcast_to(x, (n, d))).reshape(-1, self.classes)
         rows, weight = self.X.reshape(-1, self.X.shape[2]), self.weight.reshape(-1, 1)
-        total = np.empty((self.classes, rows.shape[1], self.classes, rows.shape[1]))
+        total = np.zeros((self.classes, rows.shape[1], self.classes, rows.shape[1]))
         for one in range(self.classes):
-            for other in range(one, self.classes):
-                bend = shares[:, [one]] * ((one == other) - shares[:, [other]]) * weight
-                block = rows.T @ (bend * rows)
-                total[one, :, other, :] = block
-                total[other, :, one, :] = block
-        hessian: Matrix = total.reshape(d, d) + self.l2.sum() * np.eye(d)
+            for other in range(one):
+                block = rows.T @ (shares[:, [one]] * shares[:, [other]] * weight * rows)
+                total[one, :, other, :] = total[other, :, one, :] = -block
+                # p (1 - p) is p times the sum of the others, which keeps its digits
+                total[one, :, one, :] += block
+                total[other, :, other, :] += block
+        hessian: Matrix = total.reshape(d, d) + float(self.l2.sum()) * np.eye(d)
         return hessian
