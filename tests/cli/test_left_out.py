@@ -131,7 +131,7 @@ def test_one_seed_of_several(bequest, write, monkeypatch):
 def test_what_was_not_run_is_not_on_record_and_is_tried_again(bequest, write, tmp_path):
     path, folder = write(STIFF + CERTIFIED + CLASSIC), tmp_path / "record"
     assert bequest("run", path, "--record", folder).exit_code == 0
-    assert sorted(found.name for found in folder.iterdir()) == ["run-02.json"]
+    assert sorted(found.name for found in folder.iterdir()) == ["run-02.record"]
     again = bequest("run", path, "--record", folder, "--resume")
     assert again.exit_code == 0
     assert "run 2 of 2: classic, seed 0: not run again" in again.stderr

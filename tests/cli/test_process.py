@@ -163,7 +163,7 @@ def no_large_files():
     ("options", "name"),
     [
         (["--output", "PLACE"], "place"),
-        (["--record", "PLACE"], "run-01.json"),
+        (["--record", "PLACE"], "run-01.record"),
         (["--engine", "loop", "--log", "PLACE"], "run-1.jsonl"),
     ],
     ids=" ".join,

@@ -6,14 +6,17 @@ import bequest as bq
 from bequest.engines.base import Plan
 from bequest.engines.loop import Execution, Loop
 from bequest.model.events import Changes
+from bequest.model.optima import Optima
 from bequest.protocol.messages import STEWARD
 
 
 def execution(schedule, absent, n=4, rounds=8):
     graph = bq.graphs.complete(n)
     everybody = frozenset(range(n))
+    problem = bq.Problem([bq.Quadratic(np.eye(2), [float(k), 1.0]) for k in range(n)])
+    counted = {0: everybody - absent, 5: everybody}
     plan = Plan(
-        problem=bq.Problem([bq.Quadratic(np.eye(2), [float(k), 1.0]) for k in range(n)]),
+        problem=problem,
         graph=graph,
         schedule=schedule,
         wills=dict.fromkeys(range(n), bq.wills.Consensus()),
@@ -25,8 +28,8 @@ def execution(schedule, absent, n=4, rounds=8):
         checkpoint_every=1,
         absent=absent,
         known={node: graph.neighbours(node) for node in range(n)},
-        counted={0: everybody - absent, 5: everybody},
-        optima=None,
+        counted=counted,
+        optima=Optima(problem, counted, None),
     )
     return Execution(Loop(), plan)
 

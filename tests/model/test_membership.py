@@ -606,7 +606,7 @@ def test_an_unknown_optimum_on_the_way_is_unknown():
     )
     assert run.trajectory.error is None
     for ask in (lambda: run.optimum, lambda: run.optima):
-        with pytest.raises(bq.errors.OptimumUnknown, match="count after round 0: The min"):
+        with pytest.raises(bq.errors.OptimumUnknown, match="count after round 0: "):
             ask()
     with pytest.raises(bq.errors.InvalidWill, match="needs the optimum"):
         bq.solve(

@@ -1530,9 +1530,9 @@ def test_the_leavers_of_an_epoch_whose_members_are_all_lost_go_on_from_the_one_b
     """Node 1 had begun without them and died with the steward: they have not been dismissed."""
     desk = Desk(PATH, buddies=2).running()
     first, begin = dict(desk.arranged), desk.begin
-    desk.tell(0, m.LeaveRequest())
-    effects = desk.stop(desk.tell(2, m.LeaveRequest()), leaving=(0, 2))
-    desk.prepare(effects, lineage={1: (0, 2)})
+    halt = desk.tell(0, m.LeaveRequest())
+    desk.tell(2, m.LeaveRequest())
+    desk.prepare(desk.stop(halt, leaving=(0, 2)), lineage={1: (0, 2)})
     told = {
         node: situation(desk, node, begun=(first[node], begin), ready=desk.arranged[node])
         for node in (0, 2)

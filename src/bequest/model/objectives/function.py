@@ -153,7 +153,9 @@ class Function(Objective):
         size = float(np.linalg.norm(v))
         if size == 0:
             return np.zeros(self._dim)
-        h = step_size(self.precision) * (1 + norm(x)) / size
+        if self._precision is None:  # asked where it is needed: elsewhere it may not be defined
+            self._precision = grain(*self._ask(x))
+        h = step_size(self._precision) * (1 + norm(x)) / size
         ahead, behind = self.evaluate(x + h * v)[1], self.evaluate(x - h * v)[1]
         product: Vector = (ahead - behind) / (2 * h)
         return product
