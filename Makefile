@@ -1,22 +1,30 @@
-# `make demo` and `make test` set up everything they need in .venv.
+# Every target sets up what it needs in .venv: `make demo` what the demo needs, the others all of it.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DEMO   := $(VENV)/.ready-demo
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= 2
 # A real Ray with several machines on this one, in a network namespace of its own: its tests start
 # and kill processes, one test after the other.
 INSIDE := $(BIN)/python tests/cluster/inside.py
 
-.PHONY: demo test test-all test-cluster coverage chaos lint types layers check bench bench-cluster \
+.PHONY: demo test test-fast test-all test-cluster coverage chaos lint types layers check bench bench-cluster \
   format clean
 
-demo: $(READY)
+demo: $(DEMO)
 	$(BIN)/bequest demo
 
 test: check
 	$(BIN)/pytest -n $(WORKERS) -m "not slow" --ignore=tests/cluster
 	$(INSIDE) $(BIN)/pytest -m "not slow" tests/cluster
+
+# The inner loop: mathematics, model and protocol, without processes, files and clusters. If it takes
+# longer than two minutes on two cores, the tests at the end of its output are for other folders.
+test-fast: $(READY)
+	$(BIN)/pytest -n $(WORKERS) -m "not slow" --durations=5 --durations-min=3 \
+	  tests/core tests/model tests/protocol
 
 test-all: check
 	$(BIN)/pytest -n $(WORKERS) --ignore=tests/cluster
@@ -29,7 +37,7 @@ test-cluster: $(READY)
 coverage: $(READY)
 	$(BIN)/pytest -n $(WORKERS) -m "not slow" --cov=bequest.core --cov=bequest.protocol --cov-branch \
 	  --cov-report=term-missing --cov-fail-under=100 \
-	  tests/core tests/protocol tests/simulation tests/parity
+	  tests/core tests/model tests/protocol tests/simulation tests/parity
 
 # Bad days for the protocol, a seed each: `make chaos SEEDS=50000` takes well under an hour.
 SEEDS ?= 10000
@@ -60,10 +68,16 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+$(DEMO): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) -e ".[data,plot]"
+	touch $(DEMO)
+
+# Whatever the demo needs is among it.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	touch $(READY)
+	$(PIP) -e ".[dev]"
+	touch $(DEMO) $(READY)
 
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
