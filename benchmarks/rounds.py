@@ -19,8 +19,8 @@ import numpy as np
 
 import bequest as bq
 from bequest.core import mixing, tracking
-from bequest.engines.base import Plan
-from bequest.engines.vector import _Epoch
+from bequest.engines.vector.engine import _Epoch
+from bequest.model.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

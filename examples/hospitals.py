@@ -26,5 +26,5 @@ quits = [bq.Departure(node=4, round=150)]
 
 for will in (bq.wills.Classic(), bq.wills.Consensus(), bq.wills.Adaptive()):
     run = bq.solve(problem, ring, departures=quits, will=will, rounds=1500)
-    print(f"{will.label:22} ends {run.error[-1]:.2e} from the model of all five hospitals")
+    print(f"{will.title:22} ends {run.error[-1]:.2e} from the model of all five hospitals")
     print(f"{'':22} {run.departures[0]}")

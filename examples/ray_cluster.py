@@ -32,10 +32,10 @@ class Misfortune:
 
 
 def tell(view: bq.engines.View) -> None:
-    for happening in view.happenings:
-        if happening.time > tell.latest:
-            tell.latest = happening.time
-            print(f"{happening.time:6.2f} s  {happening.what}")
+    for notice in view.notices:
+        if notice.time > tell.latest:
+            tell.latest = notice.time
+            print(f"{notice.time:6.2f} s  {notice.what}")
 
 
 tell.latest = -1.0

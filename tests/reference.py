@@ -504,11 +504,10 @@ def hand_off_exact(
     heir: int,
     legacy: Legacy | None,
     blur: Quad | None = None,
-) -> set[int]:
+) -> None:
     """Bequest plus surplus; keeps sum z = sum grad h for every anchor (`prop:invariant`).
 
-    `blur` is what compressing the message changed. Returns the members of inherited quadratics
-    that were thrown away: none here.
+    `blur` is what compressing the message changed.
     """
     surplus = state.z[node] - working_gradient(setting, state, node, state.x[node])
     own = None if legacy is None else legacy.quad
@@ -519,38 +518,15 @@ def hand_off_exact(
     if bequest is not None:
         state.z[heir] = state.z[heir] + quad_gradient(bequest, state.x[heir])
     inherit(state, heir, bequest)
-    return set()
 
 
-def hand_off_printed(
-    setting: Setting, state: State, node: int, heir: int, legacy: Legacy | None
-) -> set[int]:
-    """The correction as printed in `alg:lgt`, for the ablation; exact only at y = x_i.
-
-    Without an own legacy everything the leaver had inherited is thrown away; returns whom that
-    concerns.
-    """
+def hand_off_printed(state: State, node: int, heir: int, legacy: Legacy) -> None:
+    """The correction as printed in `alg:lgt`, for the ablation; exact only at y = x_i."""
     led = state.inherited.get(node)
-    if legacy is None:
-        surplus = state.z[node] - working_gradient(setting, state, node, state.x[node])
-        state.z[heir] = state.z[heir] + surplus
-        return set() if led is None else set(led.members)
     H = legacy.quad.H if led is None else legacy.quad.H + led.H
     shift = H @ (state.x[heir] - legacy.anchor)
     state.z[heir] = state.z[heir] + state.z[node] + shift
     inherit(state, heir, quad_sum(legacy.quad, led))
-    return set()
-
-
-def hand_off(
-    setting: Setting, state: State, node: int, heir: int, legacy: Legacy | None, form: str
-) -> set[int]:
-    """Hand over in the form the will asks for; returns the members thrown away."""
-    if form == "exact":
-        return hand_off_exact(setting, state, node, heir, legacy)
-    if form == "printed":
-        return hand_off_printed(setting, state, node, heir, legacy)
-    raise ValueError(f"unknown hand-off {form!r}")
 
 
 def forget_node(state: State, node: int) -> None:
@@ -582,10 +558,10 @@ def leave(
             lost |= state.inherited[node].members
     else:
         legacy = own_legacy(setting, state, node, t, will, choice)
-        if will["kind"] == "given":
-            lost |= hand_off_exact(setting, state, node, heir, legacy, will["blur"])
+        if will.get("handoff") == "printed":
+            hand_off_printed(state, node, heir, legacy)
         else:
-            lost |= hand_off(setting, state, node, heir, legacy, will.get("handoff", "exact"))
+            hand_off_exact(setting, state, node, heir, legacy, will.get("blur"))
     edges_added = remove_and_heal(state.neighbours, node, heir)
     forget_node(state, node)
     if choice == "classic":
@@ -689,7 +665,7 @@ def crash(
     return {
         "node": node,
         "round": t,
-        "heir": adopter,
+        "heir": None if led is None and node in lost else adopter,
         "choice": choice,
         "bounds": bounds,
         "edges_added": edges_added,

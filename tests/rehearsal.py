@@ -1,25 +1,34 @@
-"""A cluster without Ray: crews, a steward and a chronicle in one process, parcels in any order."""
+"""A cluster without Ray: node groups, a steward and a supervisor in one process.
 
+Batches, reports and verdicts arrive in any order.
+"""
+
+import math
 import random
 from dataclasses import dataclass
+from functools import partial
 
-from bequest.engines.assembly import (
-    Ending,
+from bequest.engines.runtime.message_batch import pack, unpack
+from bequest.engines.runtime.node_group import STEWARD_HOST, NodeGroup
+from bequest.engines.runtime.node_setup import (
+    FinalState,
     charter_of,
-    comers,
     departure_after,
     opening_step,
-    outcome_of,
-    seat_of,
+    planned_crashes,
+    setup_of,
 )
-from bequest.engines.ray.chronicle import Chronicle
-from bequest.engines.ray.crew import STEWARDSHIP, Crew
-from bequest.engines.ray.parcels import Letter, pack, unpack
-from bequest.engines.ray.placement import Machine, place
-from bequest.engines.ray.reports import Ended
-from bequest.protocol.events import Committed, Finished, Lost, Received, Send
-from bequest.protocol.messages import STEWARD
-from bequest.protocol.steward import Steward
+from bequest.engines.runtime.placement import Machine, place
+from bequest.engines.runtime.steward_desk import StewardDesk
+from bequest.engines.runtime.supervisor import (
+    DeclareLost,
+    GiveReceipt,
+    Relocate,
+    StartNode,
+    Supervisor,
+    TakeStock,
+)
+from bequest.protocol.events import Found, Received
 
 
 @dataclass(frozen=True)
@@ -28,162 +37,151 @@ class Rehearsal:
 
     Args:
         hosts: how many.
-        seed: of the order in which parcels and reports arrive.
+        seed: of the order in which batches and reports arrive.
         kill: (host, round): that host is gone once a node of it has completed that round.
         machines: how many.
+        records_rounds: whether one process sees the states of all nodes after every round.
     """
 
     hosts: int = 4
     seed: int = 0
     kill: tuple[str, int] | None = None
     machines: int = 1
+    records_rounds: bool = True
 
     def run(self, plan, progress=None):
-        return _Stage(self, plan).run()
+        stage = Stage(self, plan)
+        return stage.outcome(stage.run())
 
 
-class _Stage:
+class Stage:
+    """A carrier of the runtime: it moves batches and commands about, in any order, and no more."""
+
     def __init__(self, engine, plan):
         self.engine, self.plan = engine, plan
         machines = [Machine(f"m{k}", f"m{k}", 64.0) for k in range(engine.machines)]
         share = -(-plan.problem.n // engine.hosts)
         self.placement = place(plan.problem.n, machines, nodes_per_host=share)
-        self.where = dict(self.placement.hosts)
+        hosts, domains = self.placement.hosts, self.placement.domains
         first = opening_step(plan)
-        self.chronicle = Chronicle(plan, first, lambda change: None)
-        doomed = [(k, t) for t, changes in plan.schedule.items() for k in changes.crashes]
-        self.crews = {}
-        for host in self.placement.machines:
-            crew = self.crews[host] = Crew(
-                host, self.where, doomed=doomed, oracle=plan.optima.known
+        records_rounds = engine.records_rounds
+        self.supervisor = Supervisor(
+            plan,
+            first,
+            hosts,
+            domain_of=self.placement.domain_of,
+            records_rounds=records_rounds,
+        )
+        self.groups = {}
+        for name in self.placement.machines:
+            group = self.groups[name] = NodeGroup(
+                name,
+                hosts,
+                planned_crashes=planned_crashes(plan),
+                oracle=plan.optima.known,
+                reports_rounds=records_rounds,
             )
-            for node in self.placement.nodes_of(host):
+            for node in self.placement.nodes_of(name):
                 if node not in plan.absent:
-                    crew.seat(self._seat(node, step=first.value).fill())
+                    setup = setup_of(plan, node, host=domains[node], step=first.value)
+                    group.add(setup.build())
                     after = departure_after(plan, node, 0)
                     if after is not None:
-                        crew.leave(node, after)
-        self.steward = Steward(charter_of(plan, first), self.placement.domains)
-        self.random = random.Random(engine.seed)  # noqa: S311 - which parcel is next
+                        group.leave(node, after)
+        self.desk = StewardDesk(charter_of(plan, first), domains=domains, where=hosts)
+        self.random = random.Random(engine.seed)  # noqa: S311 - which batch is next
         self.mail = []
         self.calls = []
-        self.lives = dict.fromkeys(plan.network(), 0)
-        self.silent = {}
         self.finished = False
 
-    def _seat(self, node, **more):
-        return seat_of(self.plan, node, host=self.placement.domains[node], **more)
-
     def run(self):
-        self._orders(self.steward.found())
-        for host in list(self.crews):
+        """Return the nodes that are there in the end."""
+        self._orders(self.desk.handle(Found()))
+        for host in list(self.groups):
             self._turn(host)
         while not self.finished:
-            for host in [name for name, crew in self.crews.items() if crew.is_busy]:
+            for host in [name for name, group in self.groups.items() if group.is_busy]:
                 self._turn(host)
             if self.finished:
                 break
             if not self.mail:
-                if any(crew.is_busy for crew in self.crews.values()):
+                if any(group.is_busy for group in self.groups.values()):
                     continue
-                self._let_the_world_move()
+                for host in self.groups:
+                    self._report(host)
+                self._carry_out(self.supervisor.tick(math.inf))
+                assert self.mail, "nothing is under way"
             where, what = self.mail.pop(self.random.randrange(len(self.mail)))
             if callable(what):
                 what()
-            elif where == STEWARDSHIP:
+            elif where == STEWARD_HOST:
                 for sender, _, message in unpack(what):
-                    self._orders(self.steward.handle(Received(sender, message)))
-            elif where in self.crews:
-                self.crews[where].deliver(unpack(what))
+                    self._orders(self.desk.handle(Received(sender, message)))
+            elif where in self.groups:
+                self.groups[where].deliver(unpack(what))
                 self._turn(where)
-        for host in self.crews:
+        for host in self.groups:
             self._report(host)
-        endings = {n: Ending.of(x) for c in self.crews.values() for n, x in c.nodes.items()}
-        members = sorted(self.chronicle.film.members & endings.keys())
-        chosen = [endings[node] for node in members]
-        return outcome_of(self.plan, self.chronicle.film, self.chronicle.ledger, chosen)
+        return [node for group in self.groups.values() for node in group.nodes.values()]
 
-    def _orders(self, effects):
-        parcels = {}
-        for effect in effects:
-            if isinstance(effect, Send):
-                for node in effect.to:
-                    letter = Letter(STEWARD, (node,), effect.message)
-                    parcels.setdefault(self.where[node], []).append(letter)
-            elif isinstance(effect, Committed):
-                self.chronicle.commit(effect)
-            elif isinstance(effect, Finished):
-                self.finished = True
-        for host, letters in parcels.items():
-            self.mail.append((host, pack(letters)))
+    def outcome(self, nodes):
+        return self.supervisor.outcome(FinalState.of(node) for node in nodes if node.epoch)
+
+    def _orders(self, orders):
+        if orders.note is not None:
+            self._carry_out(self.supervisor.note(orders.note))
+        self.mail += [(host, pack(some)) for host, some in orders.messages.items()]
 
     def _turn(self, host):
-        out = self.crews[host].run()
-        for host_to, letters in out.letters.items():
-            self.calls.append((host, host_to, letters))
-            self.mail.append((host_to, pack(letters)))
+        out = self.groups[host].run(lambda: 0.0)
+        for host_to, messages in out.messages.items():
+            self.calls.append((host, host_to, messages))
+            self.mail.append((host_to, pack(messages)))
         if out.urgent or self.random.random() < 0.05:
             self._report(host)
-        elif self.crews[host].has_to_explain:
+        elif self.groups[host].has_to_explain:
             self.mail.append((host, lambda: self._report(host, rounds=False)))
         kill = self.engine.kill
-        nodes = self.crews[host].nodes.values()
+        nodes = self.groups[host].nodes.values()
         if kill is not None and kill[0] == host and any(node.round >= kill[1] for node in nodes):
-            self._lose(host)
+            del self.groups[host]
+            self._carry_out(self.supervisor.host_lost(host, "its machine is gone"))
 
     def _report(self, host, *, rounds=True):
-        if host not in self.crews:
+        if host in self.groups:
+            items, messages = self.groups[host].report(rounds=rounds)
+            self.mail += [(host_to, pack(some)) for host_to, some in messages.items()]
+            self._carry_out(self.supervisor.report(host, items, 0.0))
+
+    def _carry_out(self, commands):
+        for command in commands:
+            match command:
+                case DeclareLost(verdict):
+                    told = partial(self._tell_steward, verdict)
+                    self.mail.append((STEWARD_HOST, told))
+                case TakeStock():
+                    self.finished = True
+                case GiveReceipt(node, host, receipt):
+                    self.groups[host].give_receipt(node, receipt)
+                case Relocate(node, host):
+                    self.desk.locate(node, host)
+                    for group in self.groups.values():
+                        group.locate(node, host)
+                case StartNode(setup, host, leaves):
+                    self.mail.append((host, partial(self._start, setup, host, leaves)))
+
+    def _tell_steward(self, verdict):
+        self._orders(self.desk.handle(verdict))
+
+    def _start(self, setup, host, leaves):
+        if host not in self.groups:
+            self._carry_out(self.supervisor.retry(setup))
             return
-        items, letters = self.crews[host].report(rounds=rounds)
-        self.chronicle.report(items)
-        self.mail += [(host_to, pack(some)) for host_to, some in letters.items()]
-        for item in items:
-            if isinstance(item, Ended):
-                self.lives.pop(item.process, None)
-                if item.silent:
-                    self.silent[item.process] = item.life
-                elif item.why is not None:
-                    self._condemn(item.process, item.life, item.why)
-
-    def _condemn(self, node, life, why):
-        self.chronicle.lose(node)
-        verdict = Lost(node, why, life)
-        self.mail.append(("", lambda: self._orders(self.steward.handle(verdict))))
-
-    def _lose(self, host):
-        for node in sorted(self.crews.pop(host).nodes):
-            self._condemn(node, self.lives.pop(node), "its host is gone")
-
-    def _let_the_world_move(self):
-        awaited = self.steward.awaited
-        assert awaited or self.silent, "nothing is under way"
-        for host in self.crews:
-            self._report(host)
-        for node, life in sorted(self.silent.items()):
-            self._condemn(node, life, "its process is gone")
-        self.silent.clear()
-        if not awaited:
-            return
-        t = self.steward.round_reached
-        for purpose, node in comers(self.plan, t):
-            if node in awaited:
-                ledger = self.chronicle.ledger
-                life = self.lives[node] = self.lives.get(node, 0) + 1
-                seat = self._seat(
-                    node,
-                    step=ledger.steps[-1].value,
-                    t=t,
-                    purpose=purpose,
-                    receipt=ledger.receipts.get(node),
-                    life=life,
-                )
-                self.chronicle.admit(node)
-                crew = self.crews[self.where[node]]
-                crew.admit(seat.fill())
-                after = departure_after(self.plan, node, t)
-                if after is not None:
-                    crew.leave(node, after)
-                self._turn(self.where[node])
+        self.groups[host].admit(setup.build())
+        if leaves is not None:
+            self.groups[host].leave(setup.ident, leaves)
+        self._carry_out(self.supervisor.started(setup))
+        self._turn(host)
 
 
 def same(one, other):

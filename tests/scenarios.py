@@ -14,20 +14,16 @@ WILLS = {
     "classic": bq.wills.Classic(),
     "forgetful": bq.wills.Forgetful(),
     "consensus": bq.wills.Consensus(),
-    "consensus printed": bq.wills.Consensus(handoff="printed"),
     "local-track": bq.wills.LocalTrack(),
-    "local-track printed": bq.wills.LocalTrack(handoff="printed"),
     "point-only": bq.wills.PointOnly(),
     "point-only small cap": bq.wills.PointOnly(cap=0.01),
     "adaptive oracle": bq.wills.Adaptive(rule="oracle"),
-    "adaptive oracle printed": bq.wills.Adaptive(rule="oracle", handoff="printed"),
     "adaptive certified": bq.wills.Adaptive(rule="certified"),
     "adaptive sensitivity": bq.wills.Adaptive(rule="certified", drop="sensitivity"),
 }
 # Wills whose decisions the reference takes as given.
 BEYOND = (bq.wills.Drift, bq.wills.FullHessian, bq.wills.Budget)
 Losses = Callable[[np.random.Generator, int, int], list[bq.Objective]]
-EXACT = [name for name in WILLS if "printed" not in name]
 
 
 @dataclass

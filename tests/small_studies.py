@@ -3,7 +3,7 @@
 import numpy as np
 
 from bequest import errors
-from bequest.experiments.study import Findings
+from bequest.paper.studies.study import Findings
 
 
 def double(*, seed: int) -> Findings:

@@ -25,11 +25,7 @@ def spec(will: bq.wills.Will) -> dict:
         bq.wills.PointOnly: "point-only",
         bq.wills.Adaptive: "adaptive",
     }
-    options = {
-        name: getattr(will, name)
-        for name in ("handoff", "cap", "rule", "drop")
-        if hasattr(will, name)
-    }
+    options = {name: getattr(will, name) for name in ("cap", "rule", "drop") if hasattr(will, name)}
     return {"kind": kinds[type(will)], **options}
 
 

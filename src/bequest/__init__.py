@@ -38,23 +38,23 @@ if _TYPE_CHECKING:
     from bequest.model.objectives import Objective as Objective
     from bequest.model.objectives import Quadratic as Quadratic
     from bequest.model.objectives import Softmax as Softmax
+    from bequest.model.outcome import ChangeRecord as ChangeRecord
+    from bequest.model.outcome import DepartureRecord as DepartureRecord
+    from bequest.model.outcome import Status as Status
     from bequest.model.problem import Problem as Problem
-    from bequest.model.run import ChangeRecord as ChangeRecord
-    from bequest.model.run import DepartureRecord as DepartureRecord
     from bequest.model.run import Run as Run
-    from bequest.model.run import Status as Status
     from bequest.solver import GradientTracking as GradientTracking
     from bequest.solver import calibrate as calibrate
     from bequest.solver import solve as solve
 
-# name -> the module it lives in
+# name -> its module
 _HOMES = {
     "Certificate": "bequest.core.certificates",
-    "ChangeRecord": "bequest.model.run",
+    "ChangeRecord": "bequest.model.outcome",
     "Crash": "bequest.model.events",
     "Curvature": "bequest.core.curvature",
     "Departure": "bequest.model.events",
-    "DepartureRecord": "bequest.model.run",
+    "DepartureRecord": "bequest.model.outcome",
     "Farewell": "bequest.core.farewell",
     "Forget": "bequest.model.events",
     "Function": "bequest.model.objectives",
@@ -73,7 +73,7 @@ _HOMES = {
     "Return": "bequest.model.events",
     "Run": "bequest.model.run",
     "Softmax": "bequest.model.objectives",
-    "Status": "bequest.model.run",
+    "Status": "bequest.model.outcome",
     "calibrate": "bequest.solver",
     "solve": "bequest.solver",
 }

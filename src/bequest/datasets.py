@@ -1,6 +1,6 @@
 """Two small real datasets, which scikit-learn ships inside its package: nothing is downloaded.
 
-The only place that knows scikit-learn, and only while it loads.
+Only this module imports scikit-learn, and only while it loads a dataset.
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ Every error says what happened and where, and its ``remedy`` says what to do abo
     │   │   ├── LeavesTwice         a node leaves that has already left
     │   │   ├── JoinsTwice          a node joins that has been there before
     │   │   ├── ForgottenTwice      a node is forgotten that is forgotten already
-    │   │   ├── EverybodyLeaves     nobody would be left to remember
+    │   │   ├── EverybodyLeaves     no node would be left to remember
     │   │   └── OutsideTheRun       happens before the first or after the last round
     │   ├── InvalidWill             a will that cannot be executed in this run
     │   ├── InvalidMethod           a step or a number of rounds that makes no sense
-    │   ├── InvalidPlacement        nodes on hosts that the cluster does not have room for
+    │   ├── InvalidPlacement        nodes on hosts that are not there or have no room, or no host
     │   ├── InvalidData             a table that cannot be read, or cannot be split into silos
     │   ├── InvalidRunFile          a TOML file that cannot be read or understood
     │   ├── InvalidResult           a result file that cannot be used
@@ -135,7 +135,7 @@ class ForgottenTwice(InvalidEvent):
 
 
 class EverybodyLeaves(InvalidEvent):
-    """Nobody would be left to remember."""
+    """No node would be left to remember the others."""
 
 
 class OutsideTheRun(InvalidEvent):
@@ -151,7 +151,7 @@ class InvalidMethod(InvalidInput):
 
 
 class InvalidPlacement(InvalidInput):
-    """Nodes on hosts that the cluster does not have, or does not have room for."""
+    """Nodes on hosts that are not there or have no room for them, or on no host at all."""
 
 
 class InvalidData(InvalidInput):
@@ -179,7 +179,7 @@ class NotInstalled(BequestError, ImportError):
 
 
 class MalformedMessage(BequestError):
-    """Bytes that are not a message, or a message that would make no sense to anybody."""
+    """Bytes that are not a message, or a message that makes no sense to any node."""
 
 
 class UnsupportedVersion(MalformedMessage):
@@ -215,4 +215,4 @@ class ReplayDiffers(BequestError):
 
 
 class Stalled(BequestError):
-    """Nodes wait for each other and nothing is under way: a defect, with the story of a node."""
+    """Nodes wait for each other and nothing is under way: a defect; says what a node did last."""

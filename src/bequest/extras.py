@@ -1,6 +1,6 @@
-"""What is needed for some purposes only, and may not be installed: the extras of the package.
+"""The optional dependencies of the package: its extras.
 
-Whatever needs one of them asks here first, before anything is computed.
+Code that needs one of them asks here first, before anything is computed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bequest.errors import NotInstalled
 
 Extra: TypeAlias = Literal["plot", "data", "parquet", "ray"]
 
-# extra -> the module that it brings, and what people call it
+# extra -> the module that it installs, and its usual name
 MODULES: dict[Extra, str] = {
     "plot": "matplotlib",
     "data": "sklearn",

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, and files that grow line by line."""
+"""Files that are written as a whole or not at all, and files that grow line by line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bequest.errors import CannotWrite, InvalidResult
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# How an operating system says that there is no room for more, or no working disk.
+# Errors of the operating system: the disk is full, or broken.
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
@@ -25,7 +25,8 @@ def write(path: Path, content: bytes) -> None:
         CannotWrite: it cannot be written there.
     """
     with _explained(path):
-        if _is_special(path):  # a device or a pipe is written to, not replaced
+        _refuse_named_pipe(path)
+        if _is_special(path):  # a device or our own output is written to, not replaced
             path.write_bytes(content)
             return
         target = Path(os.path.realpath(path))  # a link stays a link
@@ -48,7 +49,7 @@ def read(path: Path) -> bytes | None:
             keep its reader waiting.
     """
     try:
-        # A pipe is opened, too, without waiting for its other end, to see what it is.
+        # Do not wait for the other end of a pipe.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -75,8 +76,17 @@ def check_writable(path: Path) -> None:
     with _explained(path):
         if path.is_dir():
             raise IsADirectoryError(None, "it is a folder")
+        _refuse_named_pipe(path)
         if not _is_special(path):
             _probe(Path(os.path.realpath(path)))
+
+
+def is_named_pipe(path: Path) -> bool:
+    """Whether opening it would wait, perhaps for ever, for a process at the other end.
+
+    The pipes that the shell gives us (/dev/stdout, <(...)) are open already, and have no path.
+    """
+    return Path(os.path.realpath(path)).is_fifo()
 
 
 def make_folder(path: Path) -> None:
@@ -100,10 +110,11 @@ class Growing:
     def __init__(self, path: Path) -> None:
         self._path = path
         with _explained(path):
+            _refuse_named_pipe(path)
             self._file = path.open("wb")
 
     def write(self, content: bytes) -> None:
-        """Append, and hand it to the operating system."""
+        """Append, and flush to the operating system."""
         with _explained(self._path):
             self._file.write(content)
             self._file.flush()
@@ -122,6 +133,11 @@ def _probe(target: Path) -> None:
 
 def _draft(target: Path) -> Path:
     return target.with_name(f".{target.name}.{os.getpid()}.part")
+
+
+def _refuse_named_pipe(path: Path) -> None:
+    if is_named_pipe(path):
+        raise OSError(None, "it is a named pipe, which would keep its writer waiting")
 
 
 def _is_special(path: Path) -> bool:

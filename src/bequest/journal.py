@@ -22,28 +22,29 @@ from zlib import crc32
 
 import numpy as np
 
-from bequest import files, store
-from bequest.engines.stories import Admitted, Founded, Killed, Replaced
+from bequest import files
+from bequest.engines.loop.narration import Admitted, Founded, Killed, Replaced
 from bequest.errors import BequestError, CannotWrite, InvalidLog, InvalidMethod
 from bequest.protocol import wire
 from bequest.protocol.events import Leave, Lost, Received
 from bequest.protocol.messages import STEWARD, Request
 from bequest.protocol.node import Node
+from bequest.version import provenance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
 
-    from bequest.engines.loop import Loop
-    from bequest.engines.stories import Happening
+    from bequest.engines.loop.engine import Loop
+    from bequest.engines.loop.narration import Happening
     from bequest.protocol.events import Event
     from bequest.protocol.steward import Steward
 
 FORMAT = 1
 # The longest line that is read: the largest message, in base64, and some room.
 _LONGEST = wire.DEFAULT_LIMIT * 4 // 3 + (1 << 16)
-# What stands at the end of every line: the CRC-32 of everything before it.
+# The end of every line: the CRC-32 of everything before it.
 _CHECKSUM = ',"crc":"{:08x}"}}\n'
 _CHECKSUM_LENGTH = len(_CHECKSUM.format(0))
 _HAPPENINGS: dict[str, Happening] = {
@@ -72,13 +73,13 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class LoggedEvent:
     """One thing that happened.
 
     Attributes:
         number: how many happened up to it.
         time: when, on the virtual clock.
-        process: to whom.
+        process: the node, or the steward, that it happened to.
         what: an event, or the beginning or the end of a process.
         state: the digest of the process after it; None if the run broke off right there.
     """
@@ -97,7 +98,7 @@ class End:
     why: str | None
 
 
-Entry: TypeAlias = Record | End
+Entry: TypeAlias = LoggedEvent | End
 
 
 # --- writing -------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ class Journal:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Say how the run ended; nothing is lost if nobody does."""
+        """Say how the run ended; nothing is lost without it."""
         try:
             if self._begun and not isinstance(error, CannotWrite):
                 if self._pending is not None:
@@ -149,7 +150,7 @@ class Journal:
         header = {
             "log": "bequest",
             "format": FORMAT,
-            "provenance": store.provenance(),
+            "provenance": provenance(),
             "run": None if self._origin is None else asdict(self._origin),
             "engine": {
                 "hosts": hosts if isinstance(hosts, int) else {str(k): v for k, v in hosts.items()},
@@ -196,7 +197,7 @@ def _spelled(process: int, what: Event | Happening) -> dict[str, Any]:
         case Leave():
             return {"kind": "leave", "after": what.after}
         case Lost():
-            return {"kind": "lost", "node": what.node, "why": what.why, "life": what.life}
+            return {"kind": "lost", "node": what.node, "why": what.why, "life": what.incarnation}
         case Admitted():
             asks = Received(process, what.request)
             return {"kind": "admitted", "bytes": _bytes(process, STEWARD, asks)}
@@ -218,18 +219,20 @@ def digest(machine: Node | Steward) -> str:
     """Return 16 hexadecimal digits that change with anything a process computes.
 
     Of a node that is its place in the protocol, x, z, g, and what it has inherited; of the steward
-    its place in the protocol, the network, the step, and whom nobody remembers.
+    its place in the protocol, the network, the step, and the nodes that no node remembers.
     """
     if not isinstance(machine, Node):
-        network = sorted((node, sorted(others)) for node, others in machine.network.items())
-        place = (str(machine.phase), machine.epoch, machine.round, machine.step)
-        words = json.dumps([*place, network, sorted(machine.lost)])
+        present = machine.present
+        network = sorted((node, sorted(others)) for node, others in present.network.items())
+        place = (str(machine.phase), present.number, present.round, machine.step)
+        words = json.dumps([*place, network, sorted(machine.register.lost)])
         return sha256(words.encode()).hexdigest()[:16]
-    held = machine.inherited
+    iterate = machine.iterate
+    held = iterate.inherited
     words = json.dumps(
-        [str(machine.state), machine.epoch, machine.round, machine.life, list(held.lineage)]
+        [str(machine.state), machine.epoch, machine.round, machine.incarnation, list(held.lineage)]
     )
-    vectors = (machine.x, machine.z, machine.g, held.p, held.factor, held.weights)
+    vectors = (iterate.x, iterate.z, iterate.g, held.p, held.factor, held.weights)
     parts = [np.asarray(vector, "<f8").tobytes() for vector in vectors]
     numbers = struct.pack("<2d", held.eta, held.c)
     return sha256(b"".join([words.encode(), numbers, *parts])).hexdigest()[:16]
@@ -283,6 +286,8 @@ def read(path: Path) -> Log:
         InvalidLog: it is not a log, or not one of this version.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # it will be read twice
+            raise OSError(None, "it is not an ordinary file")
         with path.open("rb") as file:
             line = file.readline(_LONGEST)
     except IsADirectoryError as error:
@@ -322,7 +327,7 @@ def read(path: Path) -> Log:
 
 
 def _plain(provenance: Mapping[str, object]) -> dict[str, str]:
-    """Return what can be shown of where a log is from."""
+    """Return the origin of a log, as far as it can be shown."""
     shown = {key: value for key, value in provenance.items() if isinstance(value, str)}
     return {key: value for key, value in shown.items() if (key + value).isprintable()}
 
@@ -339,7 +344,7 @@ def _placement(hosts: Mapping[str, object]) -> dict[int, str]:
 
 
 def _fields(path: Path, line: bytes, place: int) -> dict[str, Any]:
-    """Return what a line holds, if it is as it was written."""
+    """Return the content of a line whose checksum is right."""
     body = line[:-_CHECKSUM_LENGTH]
     if line[len(body) :] != _CHECKSUM.format(crc32(body)).encode():
         raise _damaged(path, place, "its checksum is wrong")
@@ -368,7 +373,7 @@ def _entry(path: Path, line: bytes, number: int) -> Entry:
             "state": None | str() as state,
         }:
             what = _what(path, place, process, fields)
-            return Record(number, float(time), process, what, state)
+            return LoggedEvent(number, float(time), process, what, state)
     raise _damaged(path, place, "its keys are not those of an event")
 
 
@@ -380,8 +385,8 @@ def _what(path: Path, place: int, process: int, fields: dict[str, Any]) -> Event
                 return Received(envelope.sender, envelope.message)
         case {"kind": "leave", "after": int(after)}:
             return Leave(after)
-        case {"kind": "lost", "node": int(node), "why": str(why), "life": int(life)}:
-            return Lost(node, why, life)
+        case {"kind": "lost", "node": int(node), "why": str(why), "life": int(incarnation)}:
+            return Lost(node, why, incarnation)
         case {"kind": "admitted", "bytes": str(text)}:
             message = _opened(path, place, text).message
             if isinstance(message, Request):

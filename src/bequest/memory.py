@@ -1,4 +1,4 @@
-"""How much memory there is, and whether something can fit into it at all."""
+"""How much memory there is, and whether something fits into it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bequest.errors import InvalidInput
 
-# Where Linux says how much a container may take; "max" where that is not limited.
+# The memory limit of a container on Linux; "max" if there is none.
 _CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
 def here() -> float:
-    """Return how many bytes this process may take at most; infinite where nothing says so.
+    """Return the memory limit of this process in bytes; infinite if it is not known.
 
     The least of what the machine has, what its container may have, and what the user allows.
     """
@@ -34,7 +34,7 @@ def here() -> float:
 
 
 def check(size: float, what: str, *, remedy: str, error: type[InvalidInput]) -> None:
-    """Raise the error if so many bytes are more than there are.
+    """Raise the error if this is more memory than there is.
 
     Args:
         size: about how many bytes are needed.

@@ -1,4 +1,4 @@
-"""Who holds which samples: ``bequest.partition``. It lives in ``bequest.model.partition``."""
+"""Which node holds which samples: ``bequest.partition``, from ``bequest.model.partition``."""
 
 from bequest.model.partition import (
     by_column,

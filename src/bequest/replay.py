@@ -6,36 +6,42 @@ nothing else. After each event the state must be the one that the run was in, bi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest import journal, store
-from bequest.engines.loop import Execution, Loop
-from bequest.engines.network import VirtualNetwork, Weather
-from bequest.engines.stories import Admitted, Founded, Killed, Replaced, name_of, told
+from bequest import journal
+from bequest.engines.loop.engine import Execution, Loop
+from bequest.engines.loop.narration import Admitted, Founded, Killed, Replaced, name_of, told
+from bequest.engines.loop.network import VirtualNetwork, Weather
 from bequest.errors import ReplayDiffers
 from bequest.journal import End
+from bequest.protocol.events import Lost
 from bequest.protocol.messages import STEWARD
+from bequest.version import provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bequest.engines.base import Outcome, Plan, Progress
-    from bequest.engines.stories import Happening
-    from bequest.journal import Entry, Log, Record
+    from bequest.engines.base import Progress
+    from bequest.engines.loop.narration import Happening
+    from bequest.engines.runtime.node_setup import NodeSetup
+    from bequest.journal import Entry, Log, LoggedEvent
+    from bequest.model.outcome import Outcome
+    from bequest.model.plan import Plan
     from bequest.protocol.events import Effect, Event
     from bequest.protocol.node import Node
     from bequest.protocol.steward import Steward
 
     # Hears of every entry of the log, and of what processes did about it: (entry, effects).
-    Listener = Callable[[Entry, Sequence[tuple[int, Effect]]], None]
+    Dispatcher = Callable[[Entry, Sequence[tuple[int, Effect]]], None]
 
 
 @dataclass(frozen=True)
 class Replay:
-    """An engine that repeats a run; ``solve`` with what it was solved with gives the same Run.
+    """An engine that repeats a run; ``solve`` with the same arguments gives the same Run.
 
     Args:
         log: of which run.
@@ -45,7 +51,7 @@ class Replay:
 
     log: Log
     until: int | None = None
-    listen: Listener | None = field(default=None, repr=False)
+    listen: Dispatcher | None = field(default=None, repr=False)
 
     def run(self, plan: Plan, progress: Progress | None = None) -> Outcome:
         """Repeat the run.
@@ -71,12 +77,12 @@ class Replay:
 
 
 class _Rerun(Execution):
-    """The same run, but whatever arrives is in the log."""
+    """The same run, but what arrives comes from the log."""
 
     def __init__(self, log: Log, plan: Plan, progress: Progress | None) -> None:
         self.effects: list[tuple[int, Effect]] = []
         self.count = 0
-        # Set where the rerun breaks off; all is well if that is where the run did.
+        # Where the rerun breaks off; that is right if the run broke off there.
         self.broken: ReplayDiffers | None = None
         self._log, self._witness = log, _Witness()
         super().__init__(Loop(hosts=log.hosts, scribe=self._witness), plan, progress)
@@ -86,8 +92,8 @@ class _Rerun(Execution):
         self.effects.append((process, effect))
         super()._observe(process, effect)
 
-    def repeat(self, record: Record) -> ReplayDiffers | None:
-        """Let it happen again; return what is wrong with what came of it, if anything is."""
+    def repeat(self, record: LoggedEvent) -> ReplayDiffers | None:
+        """Repeat an event; return how the result differs, if it does."""
         witness = self._witness
         witness.forget()
         self.count += 1
@@ -106,25 +112,37 @@ class _Rerun(Execution):
             return self._differs(record, f"cannot be repeated: {name_of(record.process)} is gone")
         return self._differs(record, "leads to another state than it did in the run")
 
-    def _happen(self, record: Record) -> None:
+    def _happen(self, record: LoggedEvent) -> None:
         world, process = self.world, record.process
         match record.what:
             case Founded():
                 self.found()
             case Admitted(request):
-                self.admit(process, request.purpose)
+                self.admit(process, request.purpose, self._stop)
             case Killed():
                 if process == STEWARD:
                     world.kill_steward()
                 else:
                     world.kill(process, noticed=False)
             case Replaced():
-                world.start_steward()
+                world.start_steward(self.supervisor.inquire()[0])
             case event:
+                if isinstance(event, Lost):  # the supervisor had given the verdict before
+                    self.supervisor.tick(math.inf)
                 world.give(process, event)
 
-    def _differs(self, record: Record, what: str) -> ReplayDiffers:
-        ours, theirs = store.provenance(), self._log.provenance
+    @property
+    def _stop(self) -> int:
+        """The round after which all nodes wait for one from outside; 0 if they do not."""
+        steward = self.world.steward
+        return steward.present.round_reached if steward is not None and steward.awaited else 0
+
+    def _start_node(self, setup: NodeSetup, leaves: int | None) -> None:
+        _ = leaves  # when it leaves is in the log
+        super()._start_node(setup, None)
+
+    def _differs(self, record: LoggedEvent, what: str) -> ReplayDiffers:
+        ours, theirs = provenance(), self._log.provenance
         others = [f"{k} {v} (here {ours.get(k)})" for k, v in theirs.items() if ours.get(k) != v]
         remedy = "Report it with the log: the same events must lead to the same states."
         if others:
@@ -136,13 +154,13 @@ class _Rerun(Execution):
             )
         return ReplayDiffers(
             f"Event {record.number} ({name_of(record.process)}: {told(record.what)}) {what}."
-            f"\n{self.world.story(record.process)}",
+            f"\n{self.world.narrate(record.process)}",
             remedy=remedy,
         )
 
 
 class _Witness:
-    """Sees the state after every event, where the scribe of the run saw it."""
+    """Sees the state after every event, as the journal of the run did."""
 
     def __init__(self) -> None:
         self.what: Event | Happening | None = None
@@ -171,4 +189,4 @@ class _Nowhere(VirtualNetwork):
         super().__init__(Weather(), lambda _: "")
 
     def send(self, sender: int, receiver: int, event: Event, *, after: float = 0.0) -> None:
-        """Forget it: what arrives is in the log."""
+        """Drop it: what arrives is in the log."""

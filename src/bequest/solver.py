@@ -1,8 +1,8 @@
-"""Validate, plan, run: the one verb."""
+"""Validate, plan, run: ``solve``, and the plans that it and the run file share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +11,10 @@ from bequest.core import bounds, topology
 from bequest.core.arrays import is_whole, refuse_masked
 from bequest.core.bounds import Pilot
 from bequest.core.legacy import Legacy
-from bequest.engines.base import Plan
 from bequest.engines.fingerprint import described
-from bequest.engines.vector import Vector as VectorEngine
+from bequest.engines.vector.engine import Vector as VectorEngine
 from bequest.errors import (
+    BequestError,
     DimensionMismatch,
     DisconnectedGraph,
     InvalidMethod,
@@ -26,22 +26,25 @@ from bequest.errors import (
 from bequest.model.events import acquaintances, counted, in_order, schedule
 from bequest.model.graph import as_graph
 from bequest.model.optima import Optima
+from bequest.model.outcome import Status
 from bequest.model.overrides import replaced
+from bequest.model.plan import Plan
 from bequest.model.problem import Problem
-from bequest.model.run import Run, Status
+from bequest.model.run import Run
 from bequest.model.wills import Adaptive, Will, check_wills, will_of
 from bequest.version import versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
     from bequest.core.arrays import Matrix
-    from bequest.engines.base import Engine, Outcome, Progress
+    from bequest.engines.base import Engine, Progress
     from bequest.model.events import Changes, Event
     from bequest.model.graph import Graph
     from bequest.model.optima import Wanted
+    from bequest.model.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +85,14 @@ def solve(
     optimum: Wanted = "auto",
     progress: Progress | None = None,
 ) -> Run:
-    """Minimise the sum of everybody's losses, also of those who leave on the way.
+    """Minimise the sum of all nodes' losses, also of the nodes that leave on the way.
 
     Args:
         problem: the losses, one per node.
-        graph: who talks to whom: a Graph, a networkx graph or an edge list.
-        departures: who leaves, crashes, returns, joins or is to be forgotten, and after which
+        graph: which nodes talk to each other: a Graph, a networkx graph or an edge list.
+        departures: which nodes leave, crash, return, join or are to be forgotten, and after which
             round.
-        will: what leavers bequeath: one will for everybody, or a mapping from node to will with a
+        will: what leavers bequeath: one will for all nodes, or a mapping from node to will with a
             default under the key None.
         method: the iteration.
         rounds: how many.
@@ -97,13 +100,13 @@ def solve(
         start: one x0, or one per node; zeros by default.
         pilot: the certificate of the network's error, for wills that need one; measured on a run
             without departures (``calibrate``) if not given.
-        buddies: how many others keep a node's last checkpoint, in case that it crashes.
-        checkpoint_every: so many rounds lie between two checkpoints; None for no checkpoints.
+        buddies: how many other nodes keep a node's last checkpoint, in case it crashes.
+        checkpoint_every: rounds between two checkpoints; None for no checkpoints.
         optimum: x*, which ``run.error`` is the distance to. ``"auto"`` computes it beside the run
             where that is cheap: losses have formulas, and the arithmetic takes a tenth of the
-            run's or about a second. ``"always"`` computes it whatever that takes, None does not,
-            and a vector is x* itself. Without it the status is judged by gradients and
-            disagreement, as it always is.
+            run's or about a second. ``"always"`` computes it at any cost, None does not, and a
+            vector is x* itself. The status does not depend on it: gradients and disagreement
+            decide that.
         progress: called with the number of rounds completed, now and then.
 
     Returns:
@@ -132,6 +135,7 @@ def solve(
         buddies=buddies,
         checkpoint_every=checkpoint_every,
         optimum=optimum,
+        unplanned=getattr(carrier, "unplanned", False),
     )
     return carry_out(plan, carrier, progress)
 
@@ -149,10 +153,13 @@ def prepare(
     buddies: int = 1,
     checkpoint_every: int | None = 20,
     optimum: Wanted = "auto",
+    unplanned: bool = False,
+    measure: bool = True,
 ) -> Plan:
     """Validate what ``solve`` is asked for, all but the engine, and return it as a plan.
 
-    A pilot is run if a will needs one and none is given.
+    ``unplanned`` says that any node may have to leave, as on a cluster; ``measure`` that the pilot
+    which a will needs is run if none is given (``pilot_for``).
     """
     if not isinstance(problem, Problem):
         raise InvalidObjective(
@@ -186,26 +193,12 @@ def prepare(
     changes = schedule(events, n=problem.n, rounds=int(rounds))
     check_wills(will, n=problem.n)
     wills = _wills(will, problem.n, changes)
-    leavers = sorted({node for now in changes.values() for node in (*now.crashes, *now.departures)})
-    asked = {node: wills[node] for node in leavers if node in wills}
     origin = _start(problem, start)
     members = counted(changes, problem.n)
     optima = Optima(problem, members, optimum, rounds=int(rounds))
-    _check_oracle(optima, asked)
     if pilot is not None and not isinstance(pilot, Pilot):
         raise InvalidWill(
             f"The pilot is {pilot!r}.", remedy="Pass what bequest.calibrate returns, or nothing."
-        )
-    # In regime (C) Adaptive anchors at the iterate without asking; only GT-P still needs a pilot.
-    if pilot is None and any(w.needs_pilot_in(problem.regime) for w in asked.values()):
-        pilot = calibrate(
-            problem,
-            network,
-            method=method,
-            rounds=max(changes),
-            start=origin,
-            spread=any(w.needs_spread for w in asked.values()),
-            optimum=optima.given,
         )
     plan = Plan(
         problem=problem,
@@ -224,7 +217,68 @@ def prepare(
         optima=optima,
     )
     _check_beginning(plan)
+    _check_oracle(plan)
+    if pilot is None and measure:
+        return replace(plan, pilot=pilot_for([plan], unplanned=unplanned))
     return plan
+
+
+def prepare_each(
+    wills: Iterable[Will | Mapping[int | None, Will]],
+    *,
+    unplanned: bool,
+    **common: Any,  # noqa: ANN401 - the other arguments of prepare
+) -> list[Plan | BequestError]:
+    """Return the plans of runs that differ in their wills only, or why one cannot be run.
+
+    The plans that need a pilot share one; if it fails, the others can be run all the same.
+    """
+    plans: list[Plan | BequestError] = []
+    for will in wills:
+        try:
+            plans.append(prepare(**common, will=will, measure=False))
+        except InvalidWill as error:
+            plans.append(error)
+    pilot: Pilot | BequestError | None
+    try:
+        valid = [plan for plan in plans if isinstance(plan, Plan)]
+        pilot = pilot_for(valid, unplanned=unplanned)
+    except (InvalidMethod, InvalidWill, OptimumUnknown) as error:
+        pilot = error
+    for place, plan in enumerate(plans):
+        if isinstance(plan, Plan) and _needy(plan, unplanned=unplanned):
+            plans[place] = pilot if isinstance(pilot, BequestError) else replace(plan, pilot=pilot)
+    return plans
+
+
+def pilot_for(plans: Sequence[Plan], *, unplanned: bool) -> Pilot | None:
+    """Return the pilot for plans that differ in their wills only; None if they need none.
+
+    This alone decides whether a pilot is run, for how long and what it measures. It is run if a
+    node that leaves or crashes has a will that needs one; where departures may be ``unplanned``,
+    if any node has. It lasts until the last event of the plan, or all rounds if there is none. It
+    measures the spread if one of these wills needs it.
+    """
+    needy = [will for plan in plans for will in _needy(plan, unplanned=unplanned)]
+    if not needy:
+        return None
+    plan = plans[0]
+    return calibrate(
+        plan.problem,
+        plan.graph,
+        method=GradientTracking(plan.step),
+        rounds=max(plan.schedule, default=plan.rounds),
+        start=plan.start,
+        spread=any(will.needs_spread for will in needy),
+        optimum=plan.optima.given,
+    )
+
+
+def _needy(plan: Plan, *, unplanned: bool) -> list[Will]:
+    """Return the wills that may be executed and lack a pilot."""
+    nodes = range(plan.problem.n) if unplanned else plan.leavers
+    wills = [plan.wills[node] for node in nodes if node in plan.wills]
+    return [will for will in wills if plan.lacks_pilot(will)]
 
 
 def carry_out(plan: Plan, engine: Engine, progress: Progress | None = None) -> Run:
@@ -234,23 +288,8 @@ def carry_out(plan: Plan, engine: Engine, progress: Progress | None = None) -> R
 
 def conclude(plan: Plan, outcome: Outcome, engine: Engine) -> Run:
     """Return the run that has led from a plan to an outcome, on that engine."""
-    method = GradientTracking(step=plan.step)
-    return Run(
-        status=outcome.status,
-        trajectory=outcome.trajectory,
-        departures=outcome.departures,
-        changes=outcome.changes,
-        survivors=outcome.survivors,
-        x=outcome.x,
-        inherited=outcome.inherited,
-        lost=outcome.lost,
-        steps=outcome.steps,
-        targets=plan.optima,
-        problem=plan.problem,
-        graph=plan.graph,
-        pilot=plan.pilot,
-        provenance={**versions(), "engine": described(engine), "method": repr(method)},
-    )
+    method = repr(GradientTracking(step=plan.step))
+    return Run(plan, outcome, {**versions(), "engine": described(engine), "method": method})
 
 
 def _carrier(engine: Engine | None) -> Engine:
@@ -276,12 +315,12 @@ def calibrate(
 
     Args:
         problem: the losses.
-        graph: who talks to whom.
-        rounds: how long to watch; at least as long as the last departure is late.
+        graph: which nodes talk to each other.
+        rounds: how long to watch: at least until the last departure.
         method: the iteration whose error is to be certified.
         start: as in ``solve``.
         spread: also measure the ball that holds every node's own minimiser (rem:hr).
-        optimum: x*; computed, whatever that takes, if it is not given.
+        optimum: x*; computed, at any cost, if it is not given.
 
     Paper: Sec. 5.1 ("calibrated from a pilot run").
     """
@@ -313,7 +352,7 @@ def calibrate(
 def _wills(
     will: Will | Mapping[int | None, Will], n: int, changes: Mapping[int, Changes]
 ) -> dict[int, Will]:
-    """Return everybody's will; who leaves in good order must have one."""
+    """Return the will of every node; a node that leaves in good order must have one."""
     if isinstance(will, Will) or None in will:
         return {node: will_of(will, node) for node in range(n)}
     leaving = {node for now in changes.values() for node in now.departures}
@@ -321,13 +360,14 @@ def _wills(
     return {node: will_of(will, node) for node in sorted(willing)}
 
 
-def _check_oracle(optima: Optima, wills: Mapping[int, Will]) -> None:
-    """Compute x* now if a will needs it, whatever that takes; refuse the will if that fails."""
-    needy = next((node for node, will in wills.items() if will.needs_oracle), None)
+def _check_oracle(plan: Plan) -> None:
+    """Compute x* now, at any cost, if a will needs it; refuse the will if that fails."""
+    wills = plan.wills
+    needy = next((n for n in plan.leavers if n in wills and wills[n].needs_oracle), None)
     if needy is None:
         return
     try:
-        optima.demand()
+        plan.optima.demand()
     except OptimumUnknown as error:
         raise InvalidWill(
             f"The will of node {needy} needs the optimum, which is not known: {error.what}",
@@ -336,13 +376,14 @@ def _check_oracle(optima: Optima, wills: Mapping[int, Will]) -> None:
 
 
 def _check_beginning(plan: Plan) -> None:
-    """Refuse a network that falls apart without those who are yet to join."""
+    """Refuse a network that falls apart without the nodes that are yet to join."""
     parts = topology.components(plan.network())
     if len(parts) > 1:
         joining = ", ".join(map(str, sorted(plan.absent)))
         raise DisconnectedGraph(
-            f"Without those who join later ({joining}) the graph falls into {len(parts)} parts.",
-            remedy="Add an edge between the parts, or let those who hold them together be there "
+            f"Without the nodes that join later ({joining}) the graph falls into {len(parts)} "
+            "parts.",
+            remedy="Add an edge between the parts, or let the nodes that connect them be there "
             "from the start.",
         )
 
@@ -366,4 +407,6 @@ def _start(problem: Problem, start: ArrayLike | None) -> Matrix:
     if not np.isfinite(origin).all():
         raise NotFinite("start holds NaN or infinite entries.", remedy="Use finite numbers.")
     # order="C": a copy of a broadcast array would otherwise keep its odd memory layout
-    return np.array(np.broadcast_to(origin, (problem.n, problem.dim)), order="C")
+    whole = np.array(np.broadcast_to(origin, (problem.n, problem.dim)), order="C")
+    whole.setflags(write=False)
+    return whole

@@ -1,4 +1,4 @@
-"""The version, where everybody can import it, and the versions of everything that computes."""
+"""The version, where every module can import it, and the versions of everything that computes."""
 
 from functools import cache
 
@@ -14,3 +14,10 @@ def versions() -> dict[str, str]:
 
     own = {"bequest": __version__, "python": platform.python_version()}
     return own | {name: version(name) for name in ("numpy", "scipy", "networkx")}
+
+
+def provenance() -> dict[str, str]:
+    """Return the versions, and the kind of machine that computes."""
+    import platform
+
+    return {**versions(), "machine": f"{platform.system()} {platform.machine()}"}

@@ -3,13 +3,12 @@
 import pytest
 from threadpoolctl import threadpool_limits
 
-from bequest.experiments import digits
-from bequest.report import drawing, recalls
+from bequest.demo import digits, figure
 
 
 @pytest.fixture
 def short(monkeypatch):
-    """A demo that takes a second: the numbers are those of tests/paper/test_digits.py."""
+    """A demo that takes a second: the numbers are those of tests/demo/test_digits.py."""
     monkeypatch.setattr(digits, "ROUNDS", 150)
     monkeypatch.setattr(digits, "SCHEDULES", {"late": (60, 80, 100), "early": (5, 10, 15)})
     with threadpool_limits(1):
@@ -26,8 +25,8 @@ def outcome():
 
 
 def columns_of(outcome, schedule="late"):
-    endings = {ending.will: ending.score for ending in outcome.under(schedule)}
-    return {schedule: {"nobody left": outcome.nobody_left, **endings}}
+    runs = {ending.will: ending.score for ending in outcome.under(schedule)}
+    return {schedule: {"nobody left": outcome.nobody_left, **runs}}
 
 
 def test_the_demo_prints_tables_and_draws_a_figure(bequest, tmp_path, short):
@@ -87,18 +86,18 @@ def test_ctrl_c_ends_it_in_one_line_and_leaves_no_figure(interrupted, tmp_path):
 def test_the_same_outcome_gives_the_same_files(outcome, tmp_path):
     contents = []
     for name in ("one", "two"):
-        figure = recalls.recalls(outcome.endings[1].run, columns_of(outcome), title="title")
+        drawn = figure.draw(outcome.runs[1].run, columns_of(outcome), title="title")
         folder = tmp_path / name
         folder.mkdir()
-        contents.append([path.read_bytes() for path in drawing.save(figure, folder, "figure")])
+        contents.append([path.read_bytes() for path in figure.save(drawn, folder, "figure")])
     assert contents[0] == contents[1]
 
 
 def test_the_network_shows_who_left_and_who_remembers_whom(outcome):
-    run = outcome.endings[1].run
+    run = outcome.runs[1].run
     assert (run.departures[0].node, run.departures[0].heir) == (7, 3)
-    figure = recalls.recalls(run, columns_of(outcome), title="title")
-    network = figure.axes[0]
+    drawn = figure.draw(run, columns_of(outcome), title="title")
+    network = drawn.axes[0]
     texts = [text.get_text() for text in network.texts]
     assert set(map(str, range(10))) <= set(texts)
     last_heir = run.departures[1].heir
@@ -109,8 +108,8 @@ def test_the_network_shows_who_left_and_who_remembers_whom(outcome):
 
 
 def test_a_recall_of_zero_is_written_out(outcome):
-    figure = recalls.recalls(outcome.endings[0].run, columns_of(outcome), title="title")
-    classic = figure.axes[2]
+    drawn = figure.draw(outcome.runs[0].run, columns_of(outcome), title="title")
+    classic = drawn.axes[2]
     assert [text.get_text() for text in classic.texts].count("0") == 3
 
 
@@ -119,13 +118,13 @@ def test_nothing_is_cut_off_and_captions_do_not_touch(outcome):
     for scores in columns.values():  # as many wills as there may be
         last = list(scores.values())[-1]
         scores.update({f"another will {number}": last for number in range(4)})
-    figure = recalls.recalls(
-        outcome.endings[1].run, columns, title="a title " * 30, subtitle="a subtitle " * 30
+    drawn = figure.draw(
+        outcome.runs[1].run, columns, title="a title " * 30, subtitle="a subtitle " * 30
     )
-    figure.canvas.draw()
-    texts = [*figure.texts, *(text for axes in figure.axes[1:] for text in axes.texts)]
-    boxes = [text.get_window_extent(figure.canvas.get_renderer()) for text in texts]
+    drawn.canvas.draw()
+    texts = [*drawn.texts, *(text for axes in drawn.axes[1:] for text in axes.texts)]
+    boxes = [text.get_window_extent(drawn.canvas.get_renderer()) for text in texts]
     for index, one in enumerate(boxes):
-        assert figure.bbox.x0 <= one.x0
-        assert one.x1 <= figure.bbox.x1
+        assert drawn.bbox.x0 <= one.x0
+        assert one.x1 <= drawn.bbox.x1
         assert not any(one.overlaps(other) for other in boxes[index + 1 :])

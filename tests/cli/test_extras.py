@@ -6,8 +6,9 @@ import sys
 import pytest
 
 import bequest as bq
-from bequest import experiments, extras
+from bequest import extras
 from bequest.errors import NotInstalled
+from bequest.paper import studies
 
 PARQUET = """
 rounds = 10
@@ -30,11 +31,11 @@ def hide(monkeypatch):
         raise AssertionError("something was computed")
 
     for place in (
-        "bequest.engines.vector.Vector.run",
-        "bequest.engines.loop.Loop.run",
+        "bequest.engines.vector.engine.Vector.run",
+        "bequest.engines.loop.engine.Loop.run",
         "bequest.solver.calibrate",
-        "bequest.experiments.study._compute",
-        "bequest.experiments.study.ProcessPoolExecutor",
+        "bequest.paper.studies.study._compute",
+        "bequest.paper.studies.study.ProcessPoolExecutor",
         "bequest.model.problem.Problem.__init__",
     ):
         monkeypatch.setattr(place, computed)
@@ -54,7 +55,7 @@ def refused(result, *words):
         assert word in result.stderr
 
 
-@pytest.mark.parametrize("name", experiments.NAMES)
+@pytest.mark.parametrize("name", studies.NAMES)
 def test_a_reproduction_without_matplotlib(bequest, hide, tmp_path, name):
     hide("matplotlib")
     result = bequest("reproduce", name, "-o", tmp_path / "out")
@@ -76,16 +77,16 @@ def test_studies_say_what_they_need():
     """Who needs the datasets imports them."""
     code = """
 import sys, bequest
-from bequest import experiments
-for name in experiments.NAMES:
-    for module in [m for m in sys.modules if m.startswith(("bequest.datasets", "bequest.exp"))]:
+from bequest.paper import studies
+for name in studies.NAMES:
+    for module in [m for m in sys.modules if m.startswith(("bequest.datasets", "bequest.paper"))]:
         del sys.modules[module]
     vars(bequest).pop("datasets", None)
-    study = experiments.find(name)
+    study = studies.find(name)
     print(name, study.needs == (("data",) if "bequest.datasets" in sys.modules else ()))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [word for name in experiments.NAMES for word in (name, "True")]
+    assert done.stdout.split() == [word for name in studies.NAMES for word in (name, "True")]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +145,8 @@ def test_solve_on_a_cluster_before_the_pilot(monkeypatch):
 
 
 def test_what_draws(hide, tmp_path):
-    from bequest.report import charts, drawing, pages, plots
+    from bequest.demo import figure
+    from bequest.paper.report import charts, pages, plots
 
     hide("matplotlib")
     chart = charts.Chart(title="", panels=(), key="", text="")
@@ -152,7 +154,7 @@ def test_what_draws(hide, tmp_path):
         lambda: pages.build(tmp_path),
         lambda: plots.files(chart),
         lambda: plots.themed(chart, name="a"),
-        lambda: drawing.canvas(1.0, 1.0),
+        lambda: figure.draw(None, {"": {}}, title=""),
     ):
         with pytest.raises(NotInstalled, match="matplotlib"):
             draw()

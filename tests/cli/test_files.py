@@ -53,6 +53,17 @@ def test_a_device_is_written_to_and_not_replaced():
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)  # noqa: PTH116
 
 
+@pytest.mark.parametrize(
+    "act", [files.check_writable, lambda path: files.write(path, b"new"), files.Growing]
+)
+def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path, act):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(CannotWrite, match="it is a named pipe"):
+            act(tmp_path / name)
+
+
 @pytest.mark.parametrize("act", [files.check_writable, lambda path: files.write(path, b"new")])
 def test_a_folder_that_refuses(tmp_path, monkeypatch, act):
     """Not by its permissions: those do not stop everybody who runs the tests."""

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bequest import runfile
+from bequest import solver
 from bequest.errors import InvalidMethod
 
 # The step is too large for node 0, which leaves; the pilot, in which nobody leaves, diverges.
@@ -101,7 +101,7 @@ def test_all_that_can_be_run_diverge(bequest, write):
 
 
 def test_one_seed_of_several(bequest, write, monkeypatch):
-    calibrate, calls = runfile.calibrate, []
+    calibrate, calls = solver.calibrate, []
 
     def sometimes(*arguments, **options):
         calls.append(options)
@@ -109,7 +109,7 @@ def test_one_seed_of_several(bequest, write, monkeypatch):
             raise InvalidMethod("The pilot diverged.", remedy="Use a smaller step.")
         return calibrate(*arguments, **options)
 
-    monkeypatch.setattr(runfile, "calibrate", sometimes)
+    monkeypatch.setattr(solver, "calibrate", sometimes)
     events = "[departures]\nmost_heterogeneous = [50]\n"
     path = write(top="seeds = [4, 5, 6]", rest=events + CLASSIC + CERTIFIED)
     document = json.loads(bequest("run", path, "--json").stdout)

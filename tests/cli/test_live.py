@@ -10,16 +10,16 @@ import pytest
 from rich.console import Console
 
 from bequest.cli import live
-from bequest.engines.ray import Happening, HostView, View
-from bequest.model.run import Status
+from bequest.engines.ray import HostView, Notice, View
+from bequest.model.outcome import Status
 
-LEFT = Happening(
+LEFT = Notice(
     1.23,
     300,
     "node 19 left after round 300, to node 4: drift (predicted to move the optimum by 0.0123, "
     "which is less than what anything else would do); 2 vectors, 176 bytes",
 )
-DIED = Happening(
+DIED = Notice(
     9.5,
     800,
     "host 2 died (its worker process has died. Worker unexpectedly exits with a connection error "
@@ -44,7 +44,7 @@ def view(**changes):
         "gradient_norm": 2e-3,
         "invariant_gap": 3.1e-13,
         "departures": 2,
-        "happenings": (LEFT, DIED),
+        "notices": (LEFT, DIED),
         "hosts": HOSTS,
         "steward": 41299,
         "term": 0,
@@ -86,8 +86,8 @@ def test_everything_is_in_the_picture_at_80_columns():
     assert ["host", "2", "41232", "gamma", "0", "gone"] in rows
 
 
-def test_who_and_whom_stay_when_a_happening_is_cut():
-    text = drawn(view(happenings=(LEFT, DIED, *[Happening(10.0, 900, "and so on")] * 8)))
+def test_who_and_whom_stay_when_a_notice_is_cut():
+    text = drawn(view(notices=(LEFT, DIED, *[Notice(10.0, 900, "and so on")] * 8)))
     (died,) = (line for line in text.splitlines() if "host 2 died" in line)
     assert "9.5 s" in died
     assert "round 800" in died
@@ -103,12 +103,12 @@ def test_lines_that_are_not_needed_go_to_the_latest():
         "node 11 crashed after round 1196, its checkpoint of round 1180 adopted by node 4: "
         "consensus (anchored at the iterate, as asked); 1 vectors, 104 bytes"
     )
-    happenings = tuple(Happening(k / 10, 1196, crash) for k in range(8))
-    lines = drawn(view(happenings=happenings)).splitlines()
+    notices = tuple(Notice(k / 10, 1196, crash) for k in range(8))
+    lines = drawn(view(notices=notices)).splitlines()
     assert sum("node 11 crashed" in line for line in lines) == 8
     assert "104 bytes" in lines[-2]
     assert sum("by node 4" in line for line in lines) == 1
-    lines = drawn(view(happenings=happenings), height=50).splitlines()
+    lines = drawn(view(notices=notices), height=50).splitlines()
     assert sum("by node 4" in line for line in lines) == 8
 
 
@@ -140,10 +140,10 @@ def test_a_steward_that_is_missing_is_missed():
 
 def test_before_the_first_round_nothing_is_made_up():
     at_start = view(
-        round=0, epoch=0, members=(), error=float("inf"), invariant_gap=float("inf"), happenings=()
+        round=0, epoch=0, members=(), error=float("inf"), invariant_gap=float("inf"), notices=()
     )
     text = drawn(at_start, rate=None)
-    assert "everybody is being introduced" in text
+    assert "the nodes are being introduced" in text
     assert "error -   invariant gap -" in text
     assert "inf" not in text.replace("invariant", "")
 
@@ -154,14 +154,14 @@ def test_what_has_escaped_is_infinite():
 
 @pytest.mark.parametrize("height", [24, 40])
 @pytest.mark.parametrize("count", [5, 30, 300])
-def test_many_hosts_and_happenings_fit_the_terminal(height, count):
+def test_many_hosts_and_notices_fit_the_terminal(height, count):
     hosts = {
         f"host {k}": HostView(10**6 + k, "a-machine-with-a-name.cloud.example.com", (k,), state)
         for k in range(count)
         for state in [("gone", "there", "there", "there", "leaving")[k % 5]]
     }
-    happenings = tuple(Happening(float(k), k, DIED.what) for k in range(12))
-    text = drawn(view(hosts=hosts, happenings=happenings), height=height)
+    notices = tuple(Notice(float(k), k, DIED.what) for k in range(12))
+    text = drawn(view(hosts=hosts, notices=notices), height=height)
     assert str(10**6 + 4) in text  # whoever leaves comes first, and its number is not cut
     assert "round 11 " in text  # the latest is there
     if count > 25:
@@ -222,15 +222,15 @@ def test_what_is_in_brackets_is_cut_first(text, width, told):
 # --- lines ---------------------------------------------------------------------------------
 
 
-def test_a_log_gets_every_happening_once_and_the_progress_now_and_then(capsys):
-    happenings = [Happening(k + 0.5, 100 * k, f"thing {k}") for k in range(40)]
+def test_a_log_gets_every_notice_once_and_the_progress_now_and_then(capsys):
+    notices = [Notice(k + 0.5, 100 * k, f"thing {k}") for k in range(40)]
     with live.watching("run 1 of 2: a, seed 0", nodes=20) as see:
         for k in range(80):  # two views a second
-            told = tuple(h for h in happenings if h.time <= k / 2)[-12:]
-            see(view(time=k / 2, round=50 * k, happenings=told))
+            told = tuple(h for h in notices if h.time <= k / 2)[-12:]
+            see(view(time=k / 2, round=50 * k, notices=told))
     with live.watching("run 2 of 2: b, seed 0", nodes=20) as see:
-        see(view(time=0.1, round=0, happenings=()))
-        see(view(time=1.0, round=5000, happenings=(Happening(0.9, 5, "much\n  ado"),)))
+        see(view(time=0.1, round=0, notices=()))
+        see(view(time=1.0, round=5000, notices=(Notice(0.9, 5, "much\n  ado"),)))
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.splitlines()
@@ -245,8 +245,8 @@ def test_a_log_gets_every_happening_once_and_the_progress_now_and_then(capsys):
     ]
 
 
-def test_happenings_that_were_missed_are_no_reason_to_stop():
-    first, second, third = (Happening(float(k), k, str(k)) for k in range(3))
+def test_notices_that_were_missed_are_no_reason_to_stop():
+    first, second, third = (Notice(float(k), k, str(k)) for k in range(3))
     assert live.since(None, (first,)) == (first,)
     assert live.since(first, (first, second)) == (second,)
     assert live.since(first, (second, third)) == (second, third)
@@ -320,7 +320,7 @@ def test_the_picture_is_gone_when_the_run_is_over(terminal):
         for number in (1, 2):
             with live.watching(f"run {number} of 2: a, seed 0", nodes=20) as see:
                 noise()
-                see(view(round=100 * number, happenings=()))
+                see(view(round=100 * number, notices=()))
                 see(view(status=Status.CONVERGED, time=3.0))
         shown = terminal.seen()
         os.write(2, b"and stderr is what it was")

@@ -86,9 +86,9 @@ def test_a_log_needs_the_loop_engine(bequest, write, tmp_path):
 def test_on_a_cluster_everybody_may_have_to_leave_so_everybody_gets_a_pilot(write):
     will = "[[wills]]\nkind = 'adaptive'\nrule = 'certified'\n"
     path = write(rest=will)
-    assert next(load(path).jobs()).arguments["pilot"] is None
-    assert next(load(path).on("ray").jobs()).arguments["pilot"] is not None
+    assert next(load(path).jobs()).plan.pilot is None
+    assert next(load(path).on("ray").jobs()).plan.pilot is not None
     # Where somebody leaves as planned, the pilot is the one that all engines get.
     path = write(rest="[departures]\nevents = [{node = 1, round = 50}]\n" + will)
-    pilots = [next(load(path).on(kind).jobs()).arguments["pilot"] for kind in ("vector", "ray")]
+    pilots = [next(load(path).on(kind).jobs()).plan.pilot for kind in ("vector", "ray")]
     assert repr(pilots[0]) == repr(pilots[1])

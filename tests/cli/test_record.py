@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from bequest.cli import run
 from bequest.engines import Ray, Vector, fingerprint, records
 
 WILLS = "[[wills]]\nkind = 'classic'\n[[wills]]\nkind = 'consensus'\n"
@@ -16,15 +17,13 @@ RAY = "[engine]\nkind = 'ray'\nnodes_per_host = 3\n"
 @pytest.fixture
 def solved(monkeypatch):
     """Which wills were really run, one after the other."""
-    from bequest.cli import running
-
-    really, labels = running._carried_out, []
+    really, labels = run._carried_out, []
 
     def carried_out(file, job, *others):
         labels.append(job.label)
         return really(file, job, *others)
 
-    monkeypatch.setattr(running, "_carried_out", carried_out)
+    monkeypatch.setattr(run, "_carried_out", carried_out)
     return labels
 
 
@@ -56,20 +55,18 @@ def test_a_run_that_is_on_record_is_not_run_again(bequest, write, tmp_path, solv
 
 
 def test_a_run_is_on_record_as_soon_as_it_is_done(bequest, write, tmp_path, solved, monkeypatch):
-    from bequest.cli import running
-
-    really, path, folder = running._carried_out, write(rest=WILLS), tmp_path / "records"
+    really, path, folder = run._carried_out, write(rest=WILLS), tmp_path / "records"
 
     def carried_out(file, job, *others):
         if job.label == "classic":
             return really(file, job, *others)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "_carried_out", carried_out)
+    monkeypatch.setattr(run, "_carried_out", carried_out)
     result = bequest("run", path, "--record", folder)
     assert result.exit_code == 130
     assert [one.name for one in folder.iterdir()] == ["run-01.record"]
-    monkeypatch.setattr(running, "_carried_out", really)
+    monkeypatch.setattr(run, "_carried_out", really)
     result = bequest("run", path, "--record", folder, "--resume")
     assert "run 1 of 2: classic, seed 0: not run again" in result.stderr
 

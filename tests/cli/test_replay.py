@@ -11,7 +11,7 @@ import pytest
 
 from bequest.journal import FORMAT, line_of
 
-LIFE = """
+EVERY_KIND = """
 [departures]
 events = [
   { node = 1, round = 30 },
@@ -30,7 +30,7 @@ STORM = "[engine]\nkind = 'loop'\ndelay = [0.0, 4.0]\nduplication = 0.2\nseed = 
 def logged(bequest, write, tmp_path):
     """Run a small file on the loop engine; return the log of its first run."""
 
-    def run(rest=LIFE + WILLS, *options):
+    def run(rest=EVERY_KIND + WILLS, *options):
         result = bequest(
             "run", write(rest=rest), "--engine", "loop", "--log", tmp_path / "logs", *options
         )
@@ -87,7 +87,7 @@ def close(one, other, where=""):
 def test_the_loop_engine_gives_the_numbers_of_the_vector_engine(bequest, write, engine):
     wills = "[[wills]]\nkind = 'consensus'\n[[wills]]\nkind = 'classic'\n"
     hostless = engine.replace("hosts = 2\n", "")  # heirs on other hosts are other heirs
-    path = write(top="seeds = [1, 2]", rest=hostless + LIFE + wills)
+    path = write(top="seeds = [1, 2]", rest=hostless + EVERY_KIND + wills)
     vector = json.loads(bequest("run", path, "--json", "--engine", "vector").stdout)
     loop = json.loads(bequest("run", path, "--json", "--engine", "loop").stdout)
     for one, other in zip(vector["runs"], loop["runs"], strict=True):
@@ -105,7 +105,7 @@ def test_the_loop_engine_gives_the_numbers_of_the_vector_engine(bequest, write, 
 
 
 def test_the_file_can_name_the_engine(bequest, write):
-    document = json.loads(bequest("run", write(rest=STORM + LIFE + WILLS), "--json").stdout)
+    document = json.loads(bequest("run", write(rest=STORM + EVERY_KIND + WILLS), "--json").stdout)
     engine = document["runs"][0]["provenance"]["engine"]
     assert "Loop(" in engine
     assert "delay=(0.0, 4.0)" in engine
@@ -154,7 +154,7 @@ def test_an_engine_that_does_not_exist_is_refused(bequest, write):
 
 
 def test_every_run_has_a_log_and_the_table_says_which(bequest, write, tmp_path):
-    path = write(top="seeds = [1, 2]", rest=STORM + LIFE + WILLS)
+    path = write(top="seeds = [1, 2]", rest=STORM + EVERY_KIND + WILLS)
     result = bequest("run", path, "--log", tmp_path / "new" / "logs")
     assert result.exit_code == 0
     found = sorted((tmp_path / "new" / "logs").iterdir())
@@ -167,7 +167,7 @@ def test_every_run_has_a_log_and_the_table_says_which(bequest, write, tmp_path):
 
 
 def test_a_log_changes_nothing_in_the_results(bequest, write, tmp_path):
-    path = write(rest=STORM + LIFE + WILLS)
+    path = write(rest=STORM + EVERY_KIND + WILLS)
     plain = bequest("run", path, "--json")
     logged = bequest("run", path, "--json", "--log", tmp_path / "logs")
     assert logged.stdout == plain.stdout
@@ -184,7 +184,7 @@ def test_a_place_that_cannot_be_written_is_told_before_the_run(
     bequest, write, tmp_path, monkeypatch, place
 ):
     path = write()
-    monkeypatch.setattr("bequest.cli.running.prepare", lambda **_: pytest.fail("too late"))
+    monkeypatch.setattr("bequest.runfile.prepare_each", lambda *_, **_kw: pytest.fail("too late"))
     result = bequest("run", path, "--engine", "loop", "--log", tmp_path / place)
     refused(result, "cannot be written")
 
@@ -212,7 +212,7 @@ def test_a_log_can_be_read_without_us(logged):
 
 @pytest.mark.parametrize("engine", ["", STORM, STORM + "as_bytes = true\n"])
 def test_a_run_is_replayed_bit_for_bit(bequest, logged, engine):
-    log = logged(engine + LIFE + WILLS)
+    log = logged(engine + EVERY_KIND + WILLS)
     events = len(lines_of(log)) - 2
     for path in sorted(log.parent.iterdir()):
         result = bequest("replay", path)
@@ -242,7 +242,7 @@ def test_a_run_on_a_table_is_replayed_if_the_table_is_still_there(bequest, root,
 
 
 def test_the_story_of_a_node(bequest, logged):
-    log = logged(STORM + LIFE + WILLS)
+    log = logged(STORM + EVERY_KIND + WILLS)
     said = bequest("replay", log, "--node", "1").stdout
     for words in (
         "node 1: asked to leave after round 30",
@@ -293,13 +293,13 @@ def test_a_node_that_does_not_exist_is_refused(bequest, logged, name):
 
 @pytest.mark.parametrize("number", [1, 40, 333])
 def test_a_state_that_was_tampered_with_is_found_out_at_its_event(bequest, logged, number):
-    log = logged(STORM + LIFE + WILLS)
+    log = logged(STORM + EVERY_KIND + WILLS)
     rewritten(log, number, state="0123456789abcdef")
     result = bequest("replay", log)
     assert result.exit_code == 1
     assert result.stderr.startswith(f"error: Event {number} (")
     assert "leads to another state than it did in the run" in result.stderr
-    assert "The story of " in result.stderr
+    assert "What happened to " in result.stderr
     assert "identical" not in result.stdout
     assert bequest("replay", log, "--until", number - 1 or 1).exit_code == (number == 1)
 
@@ -429,7 +429,11 @@ def test_a_run_file_that_does_not_fit_is_refused(bequest, logged, change, word):
 
 
 def test_a_run_that_is_killed_leaves_a_log_that_replays(command, bequest, write, tmp_path):
-    text = write(rest=STORM + LIFE + WILLS).read_text().replace("rounds = 200", "rounds = 2000000")
+    text = (
+        write(rest=STORM + EVERY_KIND + WILLS)
+        .read_text()
+        .replace("rounds = 200", "rounds = 2000000")
+    )
     path = write(text)
     log = tmp_path / "logs" / "run-1.jsonl"
     process = command("run", path, "--log", log.parent)
@@ -462,7 +466,7 @@ def test_a_run_that_is_interrupted_says_so_in_its_log(interrupted, bequest, writ
 
 def test_a_stall_is_told_with_the_story_of_a_node(bequest, write, tmp_path, monkeypatch):
     """A network that swallows reports: nobody goes on, and everybody can see why."""
-    from bequest.engines.network import VirtualNetwork
+    from bequest.engines.loop.network import VirtualNetwork
     from bequest.protocol.messages import Halted
 
     send = VirtualNetwork.send
@@ -471,13 +475,13 @@ def test_a_stall_is_told_with_the_story_of_a_node(bequest, write, tmp_path, monk
         if not isinstance(getattr(event, "message", None), Halted):
             send(self, sender, receiver, event, **options)
 
-    path = write(rest=LIFE + WILLS)
+    path = write(rest=EVERY_KIND + WILLS)
     with monkeypatch.context() as patch:
         patch.setattr(VirtualNetwork, "send", swallow)
         result = bequest("run", path, "--engine", "loop", "--log", tmp_path / "logs")
     assert result.exit_code == 2
     assert f"error: {path}: Nothing is under way, but the run is not over" in result.stderr
-    assert "The story of node 0, the latest last:" in result.stderr
+    assert "What happened to node 0, the latest last:" in result.stderr
     assert "\n  Exchange from node 1 (epoch 1, round 30)\n" in result.stderr
     log = tmp_path / "logs" / "run-1.jsonl"
     replayed = bequest("replay", log)
@@ -488,14 +492,14 @@ def test_a_stall_is_told_with_the_story_of_a_node(bequest, write, tmp_path, monk
 def test_a_node_that_fails_is_told_in_words_and_the_others_go_on(bequest, write, monkeypatch):
     from bequest.protocol.node import Node
 
-    gradient = Node._gradient
+    advance = Node._advance
 
-    def failing(self, x):
+    def failing(self):
         if self.ident == 2 and self.round == 44:
             raise RuntimeError("the database is gone")
-        return gradient(self, x)
+        return advance(self)
 
-    monkeypatch.setattr(Node, "_gradient", failing)
+    monkeypatch.setattr(Node, "_advance", failing)
     wills = "[[wills]]\nkind = 'consensus'\n"
     result = bequest("run", write(rest=wills), "--engine", "loop")
     assert result.exit_code == 0

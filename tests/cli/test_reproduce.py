@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from bequest import experiments, store
+from bequest.paper import store, studies
 
 
 def bequest(*words, timeout=120):
@@ -65,9 +65,9 @@ def test_a_result_that_was_cut_short_is_refused_and_kept(tmp_path):
     assert len(path.read_bytes()) == 40
 
 
-@pytest.mark.parametrize("name", experiments.NAMES)
+@pytest.mark.parametrize("name", studies.NAMES)
 def test_every_study_is_a_declaration(name):
-    study = experiments.find(name)
+    study = studies.find(name)
     assert study.name == name
     names = [case.name for case in study.cases]
     assert len(set(names)) == len(names)
@@ -95,7 +95,7 @@ def test_everything_in_ten_minutes_and_twice_the_same(tmp_path):
         done = bequest("reproduce", "-o", tmp_path / folder, timeout=600)
         assert done.returncode == 0, done.stderr
     page = (tmp_path / "one" / "report" / "index.html").read_text()
-    for name in experiments.NAMES:
+    for name in studies.NAMES:
         assert f"bequest reproduce {name}" in page
         pairs = zip(
             store.read_all(tmp_path / "one", name),

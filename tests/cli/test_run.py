@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import bequest as bq
-from bequest.report.documents import by_will, document_of
+from bequest.documents import by_will, document_of
 from bequest.runfile import load
+from bequest.solver import carry_out
 
 TWO = "[departures]\nevents = [{node = 1, round = 50}, {node = 2, round = 60}]\n"
 WILLS = "[[wills]]\nkind = 'classic'\n[[wills]]\nkind = 'consensus'\n"
@@ -40,7 +41,7 @@ def test_several_seeds_show_median_and_worst(bequest, write):
     assert "chosen per seed" in result.stdout
 
 
-LIFE = """
+EVERY_KIND = """
 [departures]
 events = [
   { node = 1, round = 30 },
@@ -54,11 +55,11 @@ events = [
 
 
 def test_crashes_and_changes_are_told_in_words(bequest, write):
-    result = bequest("run", write(rest=LIFE + WILLS))
+    result = bequest("run", write(rest=EVERY_KIND + WILLS))
     assert result.exit_code == 0, result.stdout
     said = " ".join(result.stdout.split())
     for words in (
-        "nobody remembers 4 (classic)",
+        "no node remembers 4 (classic)",
         "its checkpoint of round 40 (consensus (GT-C))",
         "node 4 was forgotten after round 60",
         "node 1 returned after round 70",
@@ -68,9 +69,9 @@ def test_crashes_and_changes_are_told_in_words(bequest, write):
 
 
 def test_a_crash_that_takes_memories_with_it_says_whose(bequest, write):
-    result = bequest("run", write(top="buddies = 0", rest=LIFE + WILLS))
-    assert "nobody remembers" in result.stdout
-    document = parsed(bequest("run", write(rest=LIFE + WILLS), "--json").stdout)
+    result = bequest("run", write(top="buddies = 0", rest=EVERY_KIND + WILLS))
+    assert "no node remembers" in result.stdout
+    document = parsed(bequest("run", write(rest=EVERY_KIND + WILLS), "--json").stdout)
     run = document["runs"][1]
     assert [record["crashed"] for record in run["departures"]] == [False, True, True]
     assert [record["checkpoint"] for record in run["departures"]] == [None, 40, 40]
@@ -135,7 +136,7 @@ def test_some_runs_diverge(bequest, write):
     assert "inf" in result.stdout
     diverged = parsed(bequest("run", path, "--json").stdout)["runs"][1]
     assert diverged["status"] == "diverged"
-    assert diverged["error"] is None
+    assert diverged["error"] is diverged["limit"] is diverged["limit_error"] is None
 
 
 def test_all_runs_diverge(bequest, write):
@@ -180,7 +181,7 @@ def test_an_output_that_cannot_be_written_fails_before_the_run(
     bequest, write, tmp_path, monkeypatch, place
 ):
     path = write()
-    monkeypatch.setattr("bequest.cli.running.prepare", lambda **_: pytest.fail("too late"))
+    monkeypatch.setattr("bequest.runfile.prepare_each", lambda *_, **_kw: pytest.fail("too late"))
     result = bequest("run", path, "--output", tmp_path / place)
     assert result.exit_code == 2
     assert "cannot be written" in result.stderr
@@ -216,20 +217,20 @@ def test_errors_of_the_file_name_the_file_once(bequest, write):
 
 
 def test_a_lack_of_memory_is_told_in_words(bequest, write, monkeypatch):
-    def prepare(**_):
+    def prepare(*_, **_kw):
         raise MemoryError("Unable to allocate 30 GiB")
 
-    monkeypatch.setattr("bequest.cli.running.prepare", prepare)
+    monkeypatch.setattr("bequest.runfile.prepare_each", prepare)
     result = bequest("run", write())
     assert result.exit_code == 2
     assert "30 GiB" in result.stderr
 
 
 def test_bugs_keep_their_traceback(bequest, write, monkeypatch):
-    def prepare(**_):
+    def prepare(*_, **_kw):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("bequest.cli.running.prepare", prepare)
+    monkeypatch.setattr("bequest.runfile.prepare_each", prepare)
     assert isinstance(bequest("run", write()).exception, ZeroDivisionError)
 
 
@@ -239,7 +240,7 @@ def test_labels_are_not_markup(bequest, write):
 
 
 def test_many_departures_are_cut_short(bequest, write, monkeypatch):
-    monkeypatch.setattr("bequest.cli.running._SHOWN", 1)
+    monkeypatch.setattr("bequest.cli.results.SHOWN", 1)
     result = bequest("run", write(rest=TWO))
     assert "... and 1 more" in result.stdout
 
@@ -254,7 +255,7 @@ def test_examples_run(bequest, root):
 def test_the_limit_error_of_a_run_is_that_of_the_json(bequest, write):
     path = write(rest=TWO + WILLS)
     (job, _) = load(path).jobs()
-    run = bq.solve(**job.arguments)
+    run = carry_out(job.plan, job.engine)
     assert run.limit_error == pytest.approx(float(np.linalg.norm(run.limit - run.optimum)))
     assert run.limit_error > 0.1
     document = parsed(bequest("run", path, "--json").stdout)["runs"][0]
@@ -274,4 +275,4 @@ def test_the_heir_of_a_crashed_node_that_left_nothing_is_nobody(bequest, write):
     rows = [line.split() for line in said.splitlines()]
     assert ["classic", "50", "2", "nobody", "classic", "0", "0"] in rows
     assert any(row[:5] == ["consensus", "(GT-C)", "50", "2", "3"] for row in rows), said
-    assert "nobody remembers 2 (classic)" in said
+    assert "no node remembers 2 (classic)" in said

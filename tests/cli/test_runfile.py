@@ -1,14 +1,16 @@
 """Every way in which a run file can be wrong is told in words, with the key and the remedy."""
 
+import dataclasses
 import shutil
 import tomllib
 
-import numpy as np
 import pytest
 
 import bequest as bq
 from bequest.errors import BequestError, InvalidGraph, InvalidRunFile, UnknownNode
+from bequest.model.events import schedule
 from bequest.runfile import load
+from bequest.solver import carry_out, pilot_for
 
 EVENTS = "[departures]\nevents = [{node = 1, round = 50}, {node = 2, round = 60}]\n"
 
@@ -144,9 +146,9 @@ def refused(path):
         ),
         (
             "",
-            "[[wills]]\nkind = 'classic'\n[wills.nodes]\n1 = {kind = 'consensus', label = 'x'}",
+            "[[wills]]\nkind = 'classic'\n[wills.nodes]\n1 = {kind = 'drift', label = 'x'}",
             "wills[0].nodes.1.label: is not a known key.",
-            "Use one of kind, handoff",
+            "Use one of kind, rank",
         ),
         (
             "",
@@ -309,16 +311,16 @@ def test_jobs_are_what_solve_takes(write):
         ("classic", 4),
         ("adaptive", 4),
     ]
-    arguments = jobs[1].arguments
-    assert arguments["problem"] is jobs[0].arguments["problem"]
-    assert arguments["start"] == [2.0, 2.0, 2.0]
-    assert arguments["departures"] == [bq.Departure(1, 50), bq.Departure(2, 60)]
-    run = bq.solve(**arguments)
+    plan = jobs[1].plan
+    assert plan.problem is jobs[0].plan.problem
+    assert plan.start.tolist() == [[2.0, 2.0, 2.0]] * plan.problem.n
+    assert {t: changes.departures for t, changes in plan.schedule.items()} == {50: (1,), 60: (2,)}
+    run = carry_out(plan, jobs[1].engine)
     assert run.rounds == 200
     assert [record.node for record in run.departures] == [1, 2]
 
 
-LIFE = """
+EVERY_KIND = """
 [departures]
 events = [
   { node = 1, round = 30 },
@@ -332,8 +334,8 @@ events = [
 
 
 def test_every_kind_of_event_can_be_written_down(write):
-    (job,) = load(write(top='buddies = 2\ncheckpoint_every = "none"', rest=LIFE)).jobs()
-    assert job.arguments["departures"] == [
+    (job,) = load(write(top='buddies = 2\ncheckpoint_every = "none"', rest=EVERY_KIND)).jobs()
+    events = [
         bq.Departure(1, 30),
         bq.Crash(2, 50),
         bq.Forget(2, 60),
@@ -341,32 +343,33 @@ def test_every_kind_of_event_can_be_written_down(write):
         bq.Join(5, 80, (0, 3)),
         bq.Departure(0, 90),
     ]
-    assert (job.arguments["buddies"], job.arguments["checkpoint_every"]) == (2, None)
-    run = bq.solve(**job.arguments)
+    assert job.plan.schedule == schedule(events, n=6, rounds=200)
+    assert job.plan.known[5] == (0, 3)
+    assert (job.plan.buddies, job.plan.checkpoint_every) == (2, None)
+    run = carry_out(job.plan, job.engine)
     assert run.departures[1].crashed
     assert [change.kind for change in run.changes] == ["forget", "return", "join"]
-    (usual,) = load(write(rest=LIFE)).jobs()
-    assert (usual.arguments["buddies"], usual.arguments["checkpoint_every"]) == (1, 20)
+    (usual,) = load(write(rest=EVERY_KIND)).jobs()
+    assert (usual.plan.buddies, usual.plan.checkpoint_every) == (1, 20)
 
 
 def test_a_pilot_is_measured_for_those_who_leave_and_for_nobody_else(write):
     point = "[[wills]]\nkind = 'point-only'\n"
     event = "[departures]\nevents = [{{ node = 1, round = 30, kind = '{}' }}]\n"
     (job,) = load(write(rest=event.format("crash") + point)).jobs()
-    assert job.arguments["pilot"] is not None
+    assert job.plan.pilot is not None
     (job,) = load(write(rest=event.format("join") + point)).jobs()
-    assert job.arguments["pilot"] is None
+    assert job.plan.pilot is None
 
 
 def test_the_shared_pilot_is_the_one_solve_would_have_measured(write):
     wills = "[[wills]]\nkind = 'classic'\n[[wills]]\nkind = 'point-only'\n"
     wills += "[[wills]]\nkind = 'adaptive'\nrule = 'certified'\n"
     classic, point, adaptive = load(write(rest=EVENTS + wills)).jobs()
-    assert classic.arguments["pilot"] is None
-    assert adaptive.arguments["pilot"] is point.arguments["pilot"]
-    alone = bq.solve(**{**adaptive.arguments, "pilot": None})
-    shared = bq.solve(**adaptive.arguments)
-    assert np.array_equal(alone.error, shared.error)
+    assert classic.plan.pilot is None
+    assert adaptive.plan.pilot is point.plan.pilot
+    unmeasured = dataclasses.replace(adaptive.plan, pilot=None)
+    assert repr(pilot_for([unmeasured], unplanned=False)) == repr(adaptive.plan.pilot)
 
 
 def test_single_nodes_may_have_other_wills(write):
@@ -374,7 +377,8 @@ def test_single_nodes_may_have_other_wills(write):
         "[[wills]]\nkind = 'consensus'\n[wills.nodes]\n2 = {kind = 'point-only', cap = 'none'}\n"
     )
     (job,) = load(write(rest=EVENTS + wills)).jobs()
-    assert job.arguments["will"] == {None: bq.wills.Consensus(), 2: bq.wills.PointOnly(cap=None)}
+    assert job.plan.wills[1] == bq.wills.Consensus()
+    assert job.plan.wills[2] == bq.wills.PointOnly(cap=None)
     assert job.label == "consensus (GT-C); node 2: point only (GT-P), cap=None"
 
 
@@ -387,8 +391,8 @@ def test_labels_say_what_is_unusual(write):
 
 def test_without_wills_there_is_one_adaptive_and_without_departures_nobody_leaves(write):
     (job,) = load(write()).jobs()
-    assert job.arguments["will"] == bq.wills.Adaptive()
-    assert job.arguments["departures"] == []
+    assert set(job.plan.wills.values()) == {bq.wills.Adaptive()}
+    assert not job.plan.schedule
 
 
 @pytest.mark.parametrize(
@@ -407,7 +411,7 @@ def test_without_wills_there_is_one_adaptive_and_without_departures_nobody_leave
 )
 def test_every_graph(write, graph):
     (job,) = load(write(f"rounds = 9\n{PROBLEM}[graph]\n{graph}")).jobs()
-    assert job.arguments["graph"].n == 4
+    assert job.plan.graph.n == 4
 
 
 @pytest.mark.parametrize(
@@ -415,7 +419,7 @@ def test_every_graph(write, graph):
 )
 def test_every_problem_option(write, options):
     (job,) = load(write(f"rounds = 9\n{PROBLEM}{options}\n[graph]\nkind = 'ring'")).jobs()
-    assert job.arguments["problem"].n == 4
+    assert job.plan.problem.n == 4
 
 
 def test_what_only_the_library_can_judge_is_judged_by_the_library(write):
@@ -428,7 +432,7 @@ def test_what_only_the_library_can_judge_is_judged_by_the_library(write):
 
 
 def test_impossible_departures_are_refused_before_anything_is_computed(write, monkeypatch):
-    monkeypatch.setattr("bequest.runfile.calibrate", lambda **_: pytest.fail("too late"))
+    monkeypatch.setattr("bequest.solver.calibrate", lambda *_, **_kw: pytest.fail("too late"))
     path = write(rest="[departures]\nevents = [{node = 1, round = 5000}]")
     with pytest.raises(BequestError, match="outside the run"):
         list(load(path).jobs())

@@ -4,10 +4,10 @@ import tracemalloc
 
 import pytest
 
-import bequest as bq
 from bequest import journal, memory
 from bequest.errors import InvalidRunFile
 from bequest.runfile import load, sizes
+from bequest.solver import carry_out
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +24,8 @@ def untouched(monkeypatch):
         raise AssertionError("something was made")
 
     monkeypatch.setattr("bequest.model.problems.quadratics", made)
-    monkeypatch.setattr("bequest.runfile.schema.QuadraticsTable.build", made)
-    monkeypatch.setattr("bequest.runfile.schema.GraphTable.build", made)
+    monkeypatch.setattr("bequest.runfile.schema.QuadraticsSection.build", made)
+    monkeypatch.setattr("bequest.runfile.schema.GraphSection.build", made)
 
 
 HUGE = {
@@ -81,9 +81,9 @@ def test_what_fits_on_one_engine_may_not_fit_on_another(write):
     path = write()
     path.write_text(path.read_text().replace("n = 6", "n = 1_000_000"))
     plan = load(path)
-    sizes.check(plan.table, plan.path)
+    sizes.check(plan.content, plan.path)
     with pytest.raises(InvalidRunFile, match="1000000 nodes"):
-        sizes.check(plan.on("loop").table, plan.path)
+        sizes.check(plan.on("loop").content, plan.path)
 
 
 def test_a_large_run_is_no_slip(write, monkeypatch):
@@ -92,7 +92,7 @@ def test_a_large_run_is_no_slip(write, monkeypatch):
     text = path.read_text().replace("n = 6", "n = 100_000").replace("dim = 3", "dim = 10")
     path.write_text(text.replace("rounds = 200", "rounds = 100_000"))
     plan = load(path)
-    sizes.check(plan.table, plan.path)
+    sizes.check(plan.content, plan.path)
 
 
 def test_a_placement_of_a_few_nodes_of_very_many(bequest, write):
@@ -121,9 +121,9 @@ def test_the_estimate_is_below_what_a_run_takes_but_not_by_far(write, changes):
     tracemalloc.start()
     try:
         for job in plan.jobs():
-            bq.solve(**job.arguments)
+            carry_out(job.plan, job.engine)
         _, took = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    needed = sum(sizes.needed(plan.table).values())
+    needed = sum(sizes.needed(plan.content).values())
     assert took / 4 < needed < took

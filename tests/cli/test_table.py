@@ -52,7 +52,7 @@ def run_file(tmp_path, people):
 
 def problem_of(path):
     (job, *_) = load(path).jobs()
-    return job.arguments["problem"]
+    return job.plan.problem
 
 
 # --- what a good file becomes -------------------------------------------------------------
@@ -61,7 +61,7 @@ def problem_of(path):
 def test_a_silo_column_gives_one_node_per_value(run_file):
     file = load(run_file())
     (job,) = file.jobs()
-    problem = job.arguments["problem"]
+    problem = job.plan.problem
     assert (problem.n, problem.dim) == (3, 4)  # age, weight, stage and the bias
     assert file.silos == ("Bonn", "Oslo", "Rome")
     loss = problem.objective(0)
@@ -103,9 +103,9 @@ def test_numbers_can_be_predicted_too(run_file, loss):
     path.write_text(path.read_text().replace('"ill"', '"weight"'))
     (job,) = load(path).jobs()
     assert job.exam is None
-    assert job.arguments["problem"].dim == 2
+    assert job.plan.problem.dim == 2
     if loss == "huber":
-        assert job.arguments["problem"].objective(0).delta == 0.5
+        assert job.plan.problem.objective(0).delta == 0.5
 
 
 def test_seeds_feed_the_test_split(run_file):

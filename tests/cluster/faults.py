@@ -37,13 +37,13 @@ class Fault:
             self.ended = self._act(view) or []
 
     @property
-    def stories(self) -> list[str]:
-        return [happening.what for happening in self.views[-1].happenings]
+    def messages(self) -> list[str]:
+        return [notice.what for notice in self.views[-1].notices]
 
     def since(self, words: str) -> float:
         """Seconds between the fault and the last thing told with these words."""
-        told = {h.time for view in self.views for h in view.happenings if words in h.what}
-        assert told, f"nobody said {words!r}, but {self.stories}"
+        told = {h.time for view in self.views for h in view.notices if words in h.what}
+        assert told, f"nobody said {words!r}, but {self.messages}"
         return max(told) - self.fired.time
 
 

@@ -15,14 +15,23 @@ from rehearsal import same
 
 import bequest as bq
 from bequest.engines import Loop, Ray
+from bequest.engines.ray import ray_private
+from bequest.engines.ray.supervisor_actor import _LINGER
 
 HERE = Path(__file__).parent
+
+
+def job_table():
+    """What Ray knows of the programs that are or were connected."""
+    import ray
+
+    return ray._private.state.state.job_table()
 
 
 def start(machines, name, record, rounds):
     """Start the program; return it once its run has come to round 100."""
     words = [sys.executable, str(HERE / "driver.py"), machines.address, name, str(record)]
-    running = subprocess.Popen([*words, str(rounds)], cwd=HERE)
+    running = subprocess.Popen([*words, str(rounds)], cwd=HERE, preexec_fn=_hears_interrupts)
     deadline = time.monotonic() + 120
     while reached(record) < 100:
         assert running.poll() is None, "the program has ended"
@@ -31,14 +40,17 @@ def start(machines, name, record, rounds):
     return running
 
 
+def _hears_interrupts():
+    """Undo what a shell does to jobs in its background: they ignore interrupts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def reached(record):
-    """The last round in the annals."""
-    annals = record.with_suffix(".jsonl")
-    if not annals.exists():
+    """The last round in the log."""
+    log = record.with_suffix(".jsonl")
+    if not log.exists():
         return 0
-    return max(
-        [json.loads(line).get("round", 0) for line in annals.read_bytes().splitlines()] or [0]
-    )
+    return max([json.loads(line).get("round", 0) for line in log.read_bytes().splitlines()] or [0])
 
 
 def test_a_run_whose_driver_was_killed_is_joined_again(machines, tmp_path):
@@ -49,13 +61,20 @@ def test_a_run_whose_driver_was_killed_is_joined_again(machines, tmp_path):
     assert running.returncode == -signal.SIGKILL
     alone = reached(record)
     views = []
+
+    def watch(view):
+        if not views:
+            (job,) = (job["JobID"] for job in job_table() if job["DriverPid"] == running.pid)
+            assert not ray_private.is_running(job)
+        views.append(view)
+
     engine = Ray(
         machines.address,
         nodes_per_host=4,
         name="joined",
         record=record,
         resume=True,
-        watch=views.append,
+        watch=watch,
     )
     run = bq.solve(**program.arguments(800), engine=engine)
     # It was not begun anew, and not a bit is different.
@@ -66,6 +85,23 @@ def test_a_run_whose_driver_was_killed_is_joined_again(machines, tmp_path):
     assert same(run, loop)
     pids = [host.pid for host in views[-1].hosts.values()]
     assert all(is_gone(pid) for pid in [*pids, views[-1].steward])
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_busy_when_its_run_ends_still_gets_it(machines, driver):
+    """It sleeps for longer than a supervisor whose driver is gone waits for another one."""
+    driver(machines)
+    statuses = []
+
+    def watch(view):
+        statuses.append(view.status)
+        if len(statuses) == 1:
+            time.sleep(_LINGER + 5.0)
+
+    engine = Ray(nodes_per_host=12, watch=watch)
+    run = bq.solve(program.PROBLEM, program.GRAPH, rounds=20, engine=engine)
+    assert statuses[-1] is run.status
+    assert len(statuses) < 5  # it was over when the driver looked again
 
 
 def test_a_run_that_ended_while_nobody_watched_is_collected(machines, tmp_path):
@@ -114,7 +150,7 @@ def test_a_driver_that_is_killed_before_the_run_has_begun(machines, driver, tmp_
     run = bq.solve(**program.loaded(100, flag), engine=engine)
     assert len(run.survivors) == 10
     # Those that were not quite there when the driver died Ray has ended itself.
-    assert "office" in before
+    assert "supervisor" in before
     wait_for(lambda: not actors_of("early"))
 
 
@@ -135,10 +171,10 @@ def wait_for(condition, patience=60.0):
 
 def test_the_same_name_twice(machines, tmp_path):
     record = tmp_path / "run.record"
-    running = start(machines, "twice", record, 3000)
+    running = start(machines, "twice", record, 30_000)
     try:
-        other = r"is another one; what differs: .*the number of rounds \(3000 there, 2000 here\)"
-        for resume, rounds, says in ((False, 3000, "is going on"), (True, 2000, other)):
+        other = r"is another one; what differs: .*the number of rounds \(30000 there, 2000 here\)"
+        for resume, rounds, says in ((False, 30_000, "is going on"), (True, 2000, other)):
             engine = Ray(
                 machines.address, nodes_per_host=4, name="twice", record=record, resume=resume
             )

@@ -79,10 +79,10 @@ def test_fewer_cpus_than_the_placement_needs(cluster):
         bq.solve(PROBLEM, GRAPH, rounds=5, engine=Ray(nodes_per_host=1, cpus_per_host=2.0))
 
 
-def test_a_will_that_could_not_be_executed(cluster):
+def test_a_will_that_needs_a_pilot_gets_one_as_any_node_may_have_to_leave(cluster):
     will = bq.wills.Adaptive(rule="certified")
-    with pytest.raises(bq.errors.InvalidWill, match="anybody may have to leave at any time"):
-        bq.solve(PROBLEM, GRAPH, rounds=5, engine=Ray(nodes_per_host=4), will=will)
+    run = bq.solve(PROBLEM, GRAPH, rounds=5, engine=Ray(nodes_per_host=4), will=will)
+    assert repr(run.pilot) == repr(bq.calibrate(PROBLEM, GRAPH, rounds=5))
 
 
 def loaded(node, *, fails=(), driver=None):

@@ -110,7 +110,7 @@ def test_a_frozen_host_is_given_up(cluster):
     run = solve(fault)
     check_sound(run, fault)
     assert of(run, crashed=True) == NODES["host 1"]
-    assert any("has not answered" in story for story in fault.stories)
+    assert any("has not answered" in story for story in fault.messages)
     assert fault.since("crashed") < 8.0
 
 
@@ -212,6 +212,7 @@ def test_an_empty_host_that_freezes_does_not_hold_up_the_end(cluster):
     assert of(run, crashed=False) == NODES["host 2"]
 
 
+@pytest.mark.slow
 def test_who_was_to_crash_and_is_preempted_before_is_not_waited_for(cluster):
     fault = Fault(send(signal.SIGTERM), at=60)
     run = solve(fault, departures=[bq.Crash(5, 250)])
@@ -283,7 +284,13 @@ def broken(how):
     return bq.Function(value_and_grad, dim=5, curvature=good.curvature, check=False)
 
 
-@pytest.mark.parametrize(("how", "says"), [("raises", "the disk is gone"), ("nan", "not finite")])
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("raises", "the disk is gone"),
+        pytest.param("nan", "not finite", marks=pytest.mark.slow),
+    ],
+)
 def test_a_gradient_that_breaks_on_one_node(cluster, how, says):
     import ray
 
@@ -297,28 +304,26 @@ def test_a_gradient_that_breaks_on_one_node(cluster, how, says):
     assert record.node == 6
     assert record.failed
     assert says in record.why
-    assert any(says in happening.what for happening in views[-1].happenings)
+    assert any(says in notice.what for notice in views[-1].notices)
     assert len(run.survivors) == 11
     faults.check_lineage(run)
 
 
-def test_the_office_takes_everybody_with_it(cluster):
+def test_the_supervisor_takes_the_whole_run_with_it(cluster):
     """Without its record a run is worth nothing; nothing of it stays behind."""
     import ray
 
-    seen = []
+    def kill(_view):
+        (namespace,) = (
+            actor["namespace"]
+            for actor in ray.util.list_named_actors(all_namespaces=True)
+            if actor["name"] == "supervisor"
+        )
+        ray.kill(ray.get_actor("supervisor", namespace))
 
-    def watch(view):
-        seen.append(view)
-        if view.round >= 100:
-            office = next(
-                actor
-                for actor in ray.util.list_named_actors(all_namespaces=True)
-                if actor["name"] == "office"
-            )
-            ray.kill(ray.get_actor(office["name"], office["namespace"]))
-
-    with pytest.raises(bq.errors.ClusterFailed, match="office died"):
-        solve(watch)
-    pids = [host.pid for host in seen[-1].hosts.values()]
-    assert all(is_gone(pid) for pid in [*pids, seen[-1].steward])
+    # Once: a supervisor that is being killed may still answer, when its name is gone already.
+    fault = Fault(kill)
+    with pytest.raises(bq.errors.ClusterFailed, match="supervisor died"):
+        solve(fault)
+    pids = [host.pid for host in fault.views[-1].hosts.values()]
+    assert all(is_gone(pid) for pid in [*pids, fault.views[-1].steward])

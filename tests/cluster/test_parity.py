@@ -25,7 +25,9 @@ def connected(machines, driver):
     driver(machines)
 
 
-@pytest.mark.parametrize("will", [bq.wills.Drift(2), bq.wills.Adaptive()])
+@pytest.mark.parametrize(
+    "will", [bq.wills.Drift(2), pytest.param(bq.wills.Adaptive(), marks=pytest.mark.slow)]
+)
 def test_every_event(will):
     views = []
     common = {"departures": EVENTS, "rounds": 250, "will": will}

@@ -27,38 +27,38 @@ def forgetting_online(until: int):
 
 
 @pytest.fixture(scope="module")
-def lives() -> dict[int, tuple[int, ...]]:
+def incarnations() -> dict[int, tuple[int, ...]]:
     return dict(forgetting_online(AGES[-1]))
 
 
-def test_a_node_that_forgets_as_it_goes_holds_just_these_pairs(lives):
+def test_a_node_that_forgets_as_it_goes_holds_just_these_pairs(incarnations):
     for age in [*range(300), *range(300, 3001, 37)]:
-        assert history.kept(age) == lives[age], age
+        assert history.kept(age) == incarnations[age], age
 
 
-def test_nothing_is_held_that_was_given_up_before(lives):
+def test_nothing_is_held_that_was_given_up_before(incarnations):
     """Streaming: what is held at one age was held, or is new, at that age."""
     for age in AGES[1:]:
-        assert set(lives[age]) <= {*lives[age - 1], age}
+        assert set(incarnations[age]) <= {*incarnations[age - 1], age}
 
 
-def test_there_are_at_most_sixteen_pairs_in_order_and_the_present_is_one(lives):
-    for age, held in lives.items():
+def test_there_are_at_most_sixteen_pairs_in_order_and_the_present_is_one(incarnations):
+    for age, held in incarnations.items():
         assert len(held) == min(age + 1, history.PAIRS)
         assert list(held) == sorted(set(held))
         assert held[-1] == age
         assert held[0] >= 0
 
 
-def test_they_span_about_half_of_the_epoch(lives):
-    spans = {age: (held[-1] - held[0]) / age for age, held in lives.items() if age > 40}
+def test_they_span_about_half_of_the_epoch(incarnations):
+    spans = {age: (held[-1] - held[0]) / age for age, held in incarnations.items() if age > 40}
     assert min(spans.values()) >= 0.49, min(spans, key=spans.get)
     assert max(spans.values()) <= 0.55, max(spans, key=spans.get)
 
 
-def test_no_gap_is_much_wider_than_the_others(lives):
+def test_no_gap_is_much_wider_than_the_others(incarnations):
     worst = {}
-    for age, held in lives.items():
+    for age, held in incarnations.items():
         if age > 40:
             gaps = np.diff(held)
             worst[age] = gaps.max() / gaps.mean()
@@ -66,9 +66,9 @@ def test_no_gap_is_much_wider_than_the_others(lives):
     assert max(worst.values()) >= 1.5  # or the bound says nothing
 
 
-def test_the_newest_pairs_are_not_all_that_is_left(lives):
+def test_the_newest_pairs_are_not_all_that_is_left(incarnations):
     """Even means even: both halves of the span hold about half of the pairs."""
-    for age, held in lives.items():
+    for age, held in incarnations.items():
         if age > 40:
             later = sum(t > (held[0] + held[-1]) / 2 for t in held)
             assert later <= 11, (age, held)
@@ -77,18 +77,18 @@ def test_the_newest_pairs_are_not_all_that_is_left(lives):
 
 def test_a_chapter_can_be_read_as_it_was():
     X, Z = np.arange(12.0).reshape(6, 2), -np.arange(12.0).reshape(6, 2)
-    chapter = history.Chapter(X, Z)
-    before = chapter.until(2)
-    assert (len(chapter), len(before)) == (6, 4)
+    path = history.EpochPath(X, Z)
+    before = path.until(2)
+    assert (len(path), len(before)) == (6, 4)
     np.testing.assert_array_equal(before.X, X[2:])
     np.testing.assert_array_equal(before.Z, Z[2:])
-    assert len(chapter.until(0)) == 6
-    assert len(chapter.until(9)) == 0
+    assert len(path.until(0)) == 6
+    assert len(path.until(9)) == 0
 
 
-def path(X) -> history.Chapter:
+def path(X) -> history.EpochPath:
     X = np.asarray(X, dtype=float)
-    return history.Chapter(X, np.zeros_like(X))
+    return history.EpochPath(X, np.zeros_like(X))
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])

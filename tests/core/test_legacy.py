@@ -84,7 +84,7 @@ def test_a_legacy_cannot_be_changed_and_travels():
         legacy.eta = 1.0
     assert_equal(pickle.loads(pickle.dumps(legacy)), legacy)  # noqa: S301 - our own bytes
     assert "of 1" in repr(legacy)
-    assert "nobody" in repr(bq.Legacy.zero(1))
+    assert "no node" in repr(bq.Legacy.zero(1))
 
 
 def test_the_legacy_copies_what_it_is_given():

@@ -154,7 +154,7 @@ def test_thm_cvx_strong_convexity_appears_with_the_first_departure():
         rounds=3000,
     )
     survivors = problem.among(run.survivors)
-    before = np.linalg.eigvalsh(problem.everybody.total_hessian(np.zeros(9)))[0]
+    before = np.linalg.eigvalsh(problem.all_nodes.total_hessian(np.zeros(9)))[0]
     after = np.linalg.eigvalsh(survivors.total_hessian(run.limit))[0] + sum(
         legacy.eta for legacy in run.inherited.values()
     )

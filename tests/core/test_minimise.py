@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bequest.core import minimise
+from bequest.core import directions, minimise
 from bequest.errors import OptimumUnknown
 
 some = settings(deadline=None, max_examples=60, derandomize=True)
@@ -18,7 +18,7 @@ def spd(rng, spectrum):
     return (A + A.T) / 2, Q
 
 
-dense = minimise.dense_descent
+dense = directions.dense_descent
 
 
 def of_order_one(x, scale):
@@ -34,7 +34,7 @@ def test_a_regular_system_is_solved_to_what_its_condition_allows(seed, dim, kapp
     rng = np.random.default_rng(seed)
     A, _ = spd(rng, np.geomspace(1.0, kappa, dim))
     x = rng.standard_normal(dim)
-    error = np.linalg.norm(minimise.pseudo_solve(A, A @ x) - x) / np.linalg.norm(x)
+    error = np.linalg.norm(directions.pseudo_solve(A, A @ x) - x) / np.linalg.norm(x)
     assert error <= 1e-14 * kappa
 
 
@@ -52,7 +52,7 @@ def test_a_singular_system_has_the_smallest_solution(seed, dim, scale, data):
     spectrum[:rank] = scale * np.geomspace(1.0, 100.0, rank)
     A, Q = spd(rng, spectrum)
     x = Q[:, :rank] @ rng.standard_normal(rank)
-    np.testing.assert_allclose(minimise.pseudo_solve(A, A @ x), x, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(directions.pseudo_solve(A, A @ x), x, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 5])
@@ -69,7 +69,7 @@ def test_rounding_in_a_gram_matrix_is_not_taken_for_curvature(dim, samples):
         gram = X.T @ X
         y = rng.standard_normal(samples)
         inside = X.T @ y  # in the range, so that a solution exists
-        solution = minimise.pseudo_solve(gram, inside)
+        solution = directions.pseudo_solve(gram, inside)
         expected = np.linalg.pinv(X) @ np.linalg.pinv(X).T @ inside
         cond = (sizes[0] / sizes[rank - 1]) ** 2
         scale = np.linalg.norm(y) / sizes[rank - 1]
@@ -77,7 +77,9 @@ def test_rounding_in_a_gram_matrix_is_not_taken_for_curvature(dim, samples):
 
 
 def test_no_curvature_at_all_gives_no_solution_but_zero():
-    np.testing.assert_array_equal(minimise.pseudo_solve(np.zeros((3, 3)), np.zeros(3)), np.zeros(3))
+    np.testing.assert_array_equal(
+        directions.pseudo_solve(np.zeros((3, 3)), np.zeros(3)), np.zeros(3)
+    )
 
 
 @some
@@ -86,10 +88,10 @@ def test_conjugate_gradients_solve_what_they_only_see_through_products(seed, dim
     rng = np.random.default_rng(seed)
     A, _ = spd(rng, np.linspace(1.0, 50.0, dim))
     x = rng.standard_normal(dim)
-    found = minimise.conjugate_gradients(lambda v: A @ v, A @ x)
+    found = directions.conjugate_gradients(lambda v: A @ v, A @ x)
     assert np.linalg.norm(found - x) <= 1e-8 * np.linalg.norm(x)
     np.testing.assert_array_equal(
-        minimise.conjugate_gradients(lambda v: A @ v, np.zeros(dim)), np.zeros(dim)
+        directions.conjugate_gradients(lambda v: A @ v, np.zeros(dim)), np.zeros(dim)
     )
 
 
@@ -250,7 +252,7 @@ def test_a_function_known_through_products_only_is_minimised_too(seed, dim):
     x = minimise.newton(
         lambda x: float(np.sqrt(1 + (x - c) @ A @ (x - c))),
         lambda x: A @ (x - c) / np.sqrt(1 + (x - c) @ A @ (x - c)),
-        minimise.product_descent(lambda x, v: _root_product(A, x - c, v)),
+        directions.product_descent(lambda x, v: _root_product(A, x - c, v)),
         c + rng.standard_normal(dim),
     )
     np.testing.assert_allclose(x, c, rtol=0, atol=1e-11 * (1 + np.linalg.norm(c)))
@@ -264,7 +266,7 @@ def _root_product(A, e, v):
 
 def test_where_products_say_nothing_the_slope_is_followed():
     """A loss without curvature there: conjugate gradients have nothing to go by."""
-    descend = minimise.product_descent(lambda x, v: np.zeros_like(v))
+    descend = directions.product_descent(lambda x, v: np.zeros_like(v))
     with np.errstate(all="ignore"):
         way = descend(np.zeros(2), np.array([3.0, 4.0]), lambda x, _: np.zeros_like(x))
     np.testing.assert_array_equal(way.step, [-3.0, -4.0])
@@ -290,7 +292,7 @@ def test_a_poor_solver_is_given_ten_refinements_and_no_more():
     def descend(x, slope, magnitude):
         asked.append(x)
         one = np.ones(1)
-        return minimise.Direction(-0.7 * slope, True, one, 1e6 * one, lambda: np.eye(1), one)
+        return directions.Direction(-0.7 * slope, True, one, 1e6 * one, lambda: np.eye(1), one)
 
     x = minimise.quadratic(lambda x: x - 1, descend, np.zeros(1), of_order_one)
     assert len(asked) == 10
@@ -303,3 +305,17 @@ def test_a_quadratic_with_a_slope_and_no_curvature_has_no_minimiser():
         minimise.quadratic(
             lambda x: A @ x + [0.0, 1.0], dense(lambda _: A), np.zeros(2), of_order_one
         )
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_quadratic_whose_hessian_is_not_its_own_is_not_taken_for_solved(exists):
+    """Half of what is missing stays with every solve, so that refining does not help."""
+    with pytest.raises(OptimumUnknown, match="is left") as why:
+        minimise.quadratic(
+            lambda x: x - 1,
+            dense(lambda x: 4 * np.eye(2)),
+            np.zeros(2),
+            of_order_one,
+            exists=exists,
+        )
+    assert ("which there is" in str(why.value)) == exists

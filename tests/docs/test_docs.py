@@ -117,12 +117,29 @@ def test_the_house_of_architecture_md_is_the_house():
     real = {
         path.stem
         for path in source.rglob("*.py")
-        if not {"objectives", "experiments", "report", "runfile", "cli"}
+        if not {"objectives", "paper", "demo", "runfile", "cli"}
         & set(path.relative_to(source).parts)
         and path.stem not in ("__init__", "__main__")
     }
-    assert real - names - {"arrays", "base"} == set()
-    assert names - real - {"__init__"} <= {"base"}
+    assert real - names - {"base"} == set()
+    assert names - real - {"__init__", "__main__"} <= {"base"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "fewer_than"),
+    [("### A round, on Ray", 13), ("### A departure", 14), ("### A crash, on Ray", 26)],
+)
+def test_the_walks_of_architecture_md_pass_real_modules_and_not_too_many(heading, fewer_than):
+    walk = (ROOT / "ARCHITECTURE.md").read_text().split(heading)[1].split("\n## ")[0]
+    diagram = walk.split("```mermaid\n")[1].split("```")[0]
+    declared = re.findall(r"participant (\w+)(?: as (.+))?", diagram)
+    modules = {title.split()[0] if title else name for name, title in declared}
+    real = {path.stem for path in (ROOT / "src" / "bequest").rglob("*.py")}
+    assert modules <= real
+    assert len(modules) < fewer_than
+    assert f"\n{len(modules)} modules" in walk
+    speakers = re.findall(r"^    (\w+)->>(\w+):", diagram, re.MULTILINE)
+    assert {name for pair in speakers for name in pair} == {name for name, _ in declared}
 
 
 def test_the_public_names_are_frozen():
@@ -171,3 +188,11 @@ def test_every_example_runs(example, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *sorted((ROOT / "examples").glob("*.py"))], ids=lambda page: page.name
+)
+def test_a_will_is_called_by_its_title(page):
+    """A label is only what a class contributes to it: two drift wills have the same."""
+    assert "will.label" not in page.read_text()

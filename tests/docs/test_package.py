@@ -64,18 +64,21 @@ def sources():
 def test_an_sdist_is_everything_that_is_in_the_sources(sdist):
     found = files_in(sdist)
     assert {"Makefile", "constraints.txt", "pyproject.toml", ".ci/run"} <= found
+    assert {".pre-commit-config.yaml", ".github/workflows/ci.yml"} <= found
     assert "tests/protocol/golden/v1/Ready.bin" in found
     if (ROOT / ".git").exists():  # and not in what an sdist unpacks to
         assert found - {"PKG-INFO"} == sources()
 
 
-@pytest.mark.parametrize("goal", ["demo", "test", "chaos", "bench"])
+@pytest.mark.parametrize("goal", ["demo", "test", "test-fast", "chaos", "bench"])
 def test_the_commands_of_the_readme_are_known_in_an_sdist(sdist, goal):
     done = subprocess.run(
         ["make", "-n", goal], cwd=sdist, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "pip install" in done.stdout
+    # A demonstration is not worth the developers' tools and Ray.
+    assert ('".[dev]"' in done.stdout) is (goal != "demo")
 
 
 def test_a_wheel_has_the_package_its_types_and_its_pages(wheel):

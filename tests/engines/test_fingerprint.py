@@ -1,6 +1,8 @@
 """Fingerprints: whatever determines a result is noticed, named, and nothing else is."""
 
 import dataclasses
+import math
+import os
 import subprocess
 import sys
 from functools import partial
@@ -10,8 +12,8 @@ import pytest
 
 import bequest as bq
 from bequest.engines import fingerprint as room
-from bequest.engines.base import Plan
 from bequest.engines.fingerprint import differences, fingerprint
+from bequest.model.plan import Plan
 from bequest.solver import prepare
 
 RNG = np.random.default_rng(0)
@@ -281,6 +283,33 @@ def test_a_function_that_hides_its_data_is_known_by_its_answers():
     assert differences(there, fingerprint_of(Model(1.0 + 1e-12))) == "the loss of node 0"
 
 
+def imports_when_called(x):
+    import test_fingerprint
+
+    scale = test_fingerprint.RULES["limit"]
+    return scale * float(x @ x) / 2, scale * x
+
+
+def reads_the_environment(x):
+    scale = float(os.environ.get("BEQUEST_TEST_SCALE", "1"))
+    return scale * float(x @ x) / 2, scale * x
+
+
+def looks_up_a_name(x):
+    scale = globals()["RUL" + "ES"]["limit"]
+    return scale * float(x @ x) / 2, scale * x
+
+
+@pytest.mark.parametrize("loss", [imports_when_called, reads_the_environment, looks_up_a_name])
+def test_a_function_is_known_by_its_answers_where_its_code_does_not_show_them(loss, monkeypatch):
+    monkeypatch.setitem(sys.modules, "test_fingerprint", sys.modules[__name__])
+    there = fingerprint_of(loss)
+    assert differences(there, fingerprint_of(loss)) == ""
+    monkeypatch.setitem(RULES, "limit", 3.0)
+    monkeypatch.setenv("BEQUEST_TEST_SCALE", "3")
+    assert differences(there, fingerprint_of(loss)) == "the loss of node 0"
+
+
 def test_a_stochastic_function_is_not_known_by_its_answers():
     def noisy(seed):
         draws = iter(np.random.default_rng(seed).standard_normal(1000))
@@ -301,18 +330,46 @@ def test_a_stochastic_function_is_not_known_by_its_answers():
     assert differences(one, two) == ""
 
 
-def test_data_on_their_hosts_are_not_loaded():
+def loaded(load, path, b=2.0):
+    away = bq.Loaded(partial(load, path), dim=2, curvature=(1.0, b))
+    return prepare(bq.Problem([away]), bq.Graph([], n=1), rounds=2)
+
+
+def test_data_on_the_hosts_of_a_cluster_are_not_loaded():
     def load(path):
-        raise AssertionError("nobody may look at it here")
+        pytest.fail("only the host may look at it")
 
-    def plan(path, b=2.0):
-        away = bq.Loaded(partial(load, path), dim=2, curvature=(1.0, b))
-        return prepare(bq.Problem([away]), bq.Graph([], n=1), rounds=2)
+    there = fingerprint(loaded(load, "a.csv"), bq.engines.Ray())
+    assert differences(there, fingerprint(loaded(load, "a.csv"), bq.engines.Ray())) == ""
+    for other in (loaded(load, "b.csv"), loaded(load, "a.csv", b=3.0)):
+        assert differences(there, fingerprint(other, bq.engines.Ray())) == "the loss of node 0"
 
-    there = fingerprint(plan("a.csv"), bq.engines.Vector())
-    assert differences(there, fingerprint(plan("a.csv"), bq.engines.Vector())) == ""
-    for other in (plan("b.csv"), plan("a.csv", b=3.0)):
-        assert differences(there, fingerprint(other, bq.engines.Vector())) == "the loss of node 0"
+
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()])
+def test_data_that_are_loaded_here_are_looked_into(tmp_path, engine):
+    def load(path):
+        return bq.Quadratic(np.diag(np.load(path)), np.zeros(2))
+
+    path = tmp_path / "data.npy"
+    np.save(path, [1.0, 2.0])
+    there = fingerprint(loaded(load, path), engine)
+    assert differences(there, fingerprint(loaded(load, path), engine)) == ""
+    np.save(path, [1.0, 2.0 - 1e-9])
+    assert differences(there, fingerprint(loaded(load, path), engine)) == "the loss of node 0"
+    path.unlink()  # a run would say so
+    assert differences(there, fingerprint(loaded(load, path), engine)) == "the loss of node 0"
+
+
+def test_a_run_does_not_change_because_another_will_needs_more_of_the_pilot():
+    def plan(spread, will):
+        pilot = bq.Pilot(radius=1.0, theta=0.1, zeta=1.0, spread=spread, floor=0.0)
+        return asked(will=will, pilot=pilot)
+
+    certified = bq.wills.Adaptive(rule="certified")
+    spread = bq.wills.Adaptive(rule="certified", drop="sensitivity")
+    for will, noticed in ((certified, ""), (spread, "the pilot")):
+        there, here = (fingerprint(plan(s, will), bq.engines.Vector()) for s in (math.nan, 14.0))
+        assert differences(there, here) == noticed
 
 
 def test_another_process_finds_the_same():

@@ -3,9 +3,9 @@
 import pytest
 
 from bequest.engines import Ray
-from bequest.engines.ray.placement import Machine, place
+from bequest.engines.runtime.placement import Machine, place
 from bequest.errors import InvalidMethod, InvalidPlacement
-from bequest.protocol.register import domains_of
+from bequest.protocol.membership_register import domains_of
 
 FOUR = [Machine(f"id{k}", f"machine-{k}", 2.0) for k in range(4)]
 ONE = [Machine("id", "10.0.0.1", 3.0)]
@@ -58,6 +58,7 @@ def test_hosts_that_take_nothing_fit_anywhere():
         (9, {"nodes_per_host": 1}, "9 nodes on 9 hosts need 9 CPUs.*room for 8"),
         (4, {"placement": {0: "a", 1: "a", 2: "a"}}, "leaves out node 3"),
         (1, {"placement": {0: "a", 7: "a"}}, "names node 7"),
+        (2, {"placement": {0: "a", 1: ""}}, "host of node 1 has no name"),
         (3, {"nodes_per_host": 1, "cpus_per_host": 2.5}, "room for 0"),
         (
             3,

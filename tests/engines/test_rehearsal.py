@@ -1,4 +1,4 @@
-"""Crews, steward and chronicle do what the loop engine does, whatever arrives when."""
+"""Node groups, steward and supervisor do what the loop engine does, in any order of arrival."""
 
 from collections import Counter
 
@@ -10,6 +10,7 @@ from rehearsal import Rehearsal, same
 import bequest as bq
 from bequest.engines import Loop
 from bequest.protocol.messages import Exchange
+from bequest.solver import prepare
 
 PROBLEM = bq.problems.quadratics(n=12, dim=4, mu=1.0, L=10.0, seed=3)
 GRAPH = bq.graphs.ring_with_chords(12, chords=6, seed=3)
@@ -42,22 +43,48 @@ def test_wills_that_know_the_optimum_hear_when_it_moves():
     assert same(bq.solve(PROBLEM, GRAPH, engine=Rehearsal(hosts=4), **common), loop)
 
 
+def test_no_process_has_to_see_the_states_of_all_nodes():
+    """The records of who came and went need none of them, and nodes know their own results."""
+    plan = prepare(PROBLEM, GRAPH, departures=EVENTS, rounds=200, will=bq.wills.Consensus())
+    seen, unseen = (
+        rehearsal.Stage(Rehearsal(hosts=4, records_rounds=records_rounds), plan)
+        for records_rounds in (True, False)
+    )
+    with_rounds, without = seen.run(), unseen.run()
+    assert unseen.supervisor.recorder is None
+    assert all(group._reports.rounds == 0 for group in unseen.groups.values())
+    for ours, theirs in zip(without, with_rounds, strict=True):
+        assert (ours.ident, ours.round, ours.x.tobytes()) == (
+            theirs.ident,
+            theirs.round,
+            theirs.x.tobytes(),
+        )
+    ledgers = seen.supervisor.ledger, unseen.supervisor.ledger
+    for records in ("departures", "changes", "lost", "steps"):
+        one, other = (list(map(str, getattr(ledger, records))) for ledger in ledgers)
+        assert one == other
+    for record in unseen.supervisor.ledger.departures:
+        assert not np.array_equal(record.x, plan.start[record.node])
+    with pytest.raises(ValueError, match="no rounds were recorded"):
+        unseen.outcome(without)
+
+
 @pytest.mark.parametrize("hosts", [1, 2, 5, 12])
 def test_placement_changes_nothing_where_nobody_leaves(hosts):
     loop = bq.solve(PROBLEM, GRAPH, engine=Loop(), rounds=60)
     assert same(bq.solve(PROBLEM, GRAPH, engine=Rehearsal(hosts=hosts), rounds=60), loop)
 
 
-def test_one_parcel_per_round_and_pair_of_hosts(monkeypatch):
+def test_one_batch_per_round_and_pair_of_hosts(monkeypatch):
     stages = []
-    original = rehearsal._Stage
+    original = rehearsal.Stage
     monkeypatch.setattr(
-        rehearsal, "_Stage", lambda *args: stages.append(original(*args)) or stages[-1]
+        rehearsal, "Stage", lambda *args: stages.append(original(*args)) or stages[-1]
     )
     bq.solve(PROBLEM, GRAPH, engine=Rehearsal(hosts=4), rounds=60)
     sent = Counter()
-    for sender, receiver, letters in stages[0].calls:
-        for t in {letter.message.round for letter in letters if type(letter.message) is Exchange}:
+    for sender, receiver, messages in stages[0].calls:
+        for t in {one.message.round for one in messages if type(one.message) is Exchange}:
             sent[sender, receiver, t] += 1
     # Orders of the steward let go what is held back, so that the first rounds may be split.
     later = [count for (_, _, t), count in sent.items() if t > 3]

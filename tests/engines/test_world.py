@@ -3,10 +3,10 @@
 import numpy as np
 
 import bequest as bq
-from bequest.engines.base import Plan
-from bequest.engines.loop import Execution, Loop
+from bequest.engines.loop.engine import Execution, Loop
 from bequest.model.events import Changes
 from bequest.model.optima import Optima
+from bequest.model.plan import Plan
 from bequest.protocol.messages import STEWARD
 
 
@@ -44,18 +44,18 @@ def test_a_new_steward_does_not_wait_for_a_crash_that_has_happened():
     run = execution({5: Changes(crashes=(1,), joins=(3,))}, absent=frozenset({3}))
     world = run.world
     run.start()
-    while run._to_kill != [1]:
+    while run.crashing != [1]:
         world.step()
     world.kill(1)
     let_it_be_quiet(world)
     assert world.steward.awaited == (3,)
-    run.admit(1, "return")  # nobody has planned that
-    run.admit(3, "join")
-    while 1 not in world.steward.network:
+    run.admit(1, "return", 5)  # nobody has planned that
+    run.admit(3, "join", 5)
+    while 1 not in world.steward.present.network:
         world.step()
     world.kill_steward()
     let_it_be_quiet(world)
-    world.replace_steward()
+    run.replace_steward()
     let_it_be_quiet(world)
     assert world.is_finished
     assert run.outcome().survivors == (0, 1, 2, 3)
@@ -63,16 +63,16 @@ def test_a_new_steward_does_not_wait_for_a_crash_that_has_happened():
 
 
 def test_a_new_steward_hears_of_nobody_who_can_answer():
-    """A verdict about somebody who is there was wrong, or it is about an earlier life."""
+    """A verdict about somebody who is there was wrong, or it is about an earlier incarnation."""
     run = execution({}, absent=frozenset({3}))
     world, told = run.world, []
     run.start()
     let_it_be_quiet(world)
     world.kill(1)
-    world.condemn(2, "wrongly")
+    run.declare_lost(2, "wrongly")
     world.kill_steward()
     give = world.give
     world.give = lambda process, event: told.append((process, event)) or give(process, event)
-    world.replace_steward()
-    verdicts = [verdict for verdict in world.verdicts if verdict.node == 1]
+    run.replace_steward()
+    verdicts = [verdict for verdict in run.supervisor.incarnations.verdicts if verdict.node == 1]
     assert told == [(STEWARD, verdict) for verdict in verdicts]

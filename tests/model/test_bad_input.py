@@ -385,20 +385,20 @@ WILLS = {
     ),
     "rule": (lambda: bq.wills.Adaptive(rule="wise"), errors.InvalidWill, "rule='wise'"),
     "drop": (lambda: bq.wills.Adaptive(drop="mic"), errors.InvalidWill, "drop='mic'"),
-    "handoff of Adaptive": (
-        lambda: bq.wills.Adaptive(handoff="rude"),
+    "rank without a drift branch": (
+        lambda: bq.wills.Adaptive(rule="certified", rank=2),
         errors.InvalidWill,
-        "handoff='rude'",
+        "rank=2, which it does not use",
     ),
-    "handoff of Consensus": (
-        lambda: bq.wills.Consensus(handoff="rude"),
+    "rank of the oracle": (
+        lambda: bq.wills.Adaptive(rule="oracle", rank=1),
         errors.InvalidWill,
-        "handoff='rude'",
+        "rank=1, which it does not use",
     ),
-    "handoff of LocalTrack": (
-        lambda: bq.wills.LocalTrack(handoff="rude"),
+    "drop without a bound": (
+        lambda: bq.wills.Adaptive(drop="sensitivity"),
         errors.InvalidWill,
-        "handoff='rude'",
+        "drop='sensitivity', which it does not use",
     ),
     **{
         f"cap {cap}": (

@@ -58,7 +58,7 @@ BAD = {
         "a Disguised, not a Bequest",
     ),
     "an unknown choice": (lambda e: good(e, choice="midpoint"), "choice='midpoint'.*consensus"),
-    "an unknown hand-off": (lambda e: good(e, handoff="later"), "handoff='later'.*restart"),
+    "a restart that is no answer": (lambda e: good(e, restart="later"), "restart='later'.*True"),
     "a reason that is no text": (lambda e: good(e, why=3), "why=3"),
     "half a rank": (lambda e: good(e, rank=1.5), "rank=1.5"),
     "a rank below zero": (lambda e: good(e, rank=-1), "rank=-1"),
@@ -84,10 +84,10 @@ BAD = {
     ),
     "of somebody else": (spoiled(lineage={3: 1}), "a legacy of 3"),
     "of others too": (spoiled(lineage={0: 1, 3: 1}), "a legacy of 0, 3"),
-    "of nobody": (spoiled(lineage={}), "a legacy of nobody"),
+    "of nobody": (spoiled(lineage={}), "a legacy of no node"),
     "of itself, twice": (spoiled(lineage={0: 2}), "a legacy of 0"),
     "compressed with others": (spoiled(blended=frozenset({0})), "a legacy of 0"),
-    "a legacy that stays behind": (lambda e: good(e, handoff="restart"), "hands over nothing"),
+    "a legacy that stays behind": (lambda e: good(e, restart=True), "hands over nothing"),
     "an anchor that is a list": (lambda e: good(e, anchor=[0.0, 0.0]), "anchor is not 2 finite"),
     "an anchor elsewhere": (lambda e: good(e, anchor=np.zeros(3)), "anchor is not 2 finite"),
     "an anchor nowhere": (lambda e: good(e, anchor=np.full(DIM, nan)), "anchor is not 2 finite"),
@@ -181,18 +181,6 @@ def test_what_is_on_record_cannot_be_changed_by_the_will():
     before = run.departures[0].anchor.copy()
     kept[0][:] = 7.0
     assert np.array_equal(run.departures[0].anchor, before)
-
-
-def test_real_nodes_do_not_hand_over_as_printed_and_do_not_pretend_to():
-    will = {
-        0: Homemade(lambda e: good(e, handoff="printed" if e.round else "exact")),
-        None: bq.wills.Consensus(),
-    }
-    run = solve(will, engine=bq.engines.Loop())
-    (record,) = run.departures
-    assert record.failed
-    assert "printed" in record.why
-    assert solve(will).departures[0].exact_handoff is False
 
 
 def test_a_will_that_raises_is_named():

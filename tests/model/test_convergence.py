@@ -218,3 +218,22 @@ def test_the_chosen_step_survives_every_pattern_of_departures(seed):
     assert run.status == "converged"
     scale = 1 + np.linalg.norm(run.limit)
     assert np.linalg.norm(run.x - run.limit, axis=1).max() <= 1e-6 * scale
+
+
+def test_the_spread_is_measured_only_for_a_will_that_uses_the_pilot():
+    """In regime (C) Adaptive does not; and a node alone may have no minimiser to measure."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 2)), rng.integers(2, size=40)
+    silos = [bq.Logistic(X[:20], y[:20]), bq.Logistic(X[20:], y[20:])]
+    problem = bq.Problem([*silos, bq.Logistic([[1.0, 0.5]], [1])])
+    sensitive = bq.wills.Adaptive(rule="certified", drop="sensitivity")
+    run = bq.solve(
+        problem,
+        [(0, 1), (1, 2)],
+        departures=[bq.Departure(0, 30), bq.Departure(2, 40)],
+        will={0: bq.wills.PointOnly(), None: sensitive},
+        rounds=50,
+    )
+    assert problem.regime == "C"
+    assert run.pilot is not None
+    assert np.isnan(run.pilot.spread)

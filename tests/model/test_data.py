@@ -291,9 +291,9 @@ def test_tables_of_ones_own_arrays_are_checked():
 def test_every_sample_weighs_alike_whatever_the_silos():
     rng = np.random.default_rng(1)
     table = Table({"x": rng.normal(size=60), "y": rng.integers(0, 3, 60)})
-    samples = select(table, label="y")
+    samples, numbers = select(table, label="y"), select(table, label="y", classes=False)
     uneven = [np.arange(50), np.arange(50, 60)]
-    for loss, choice in (("softmax", samples), ("least_squares", samples), ("huber", samples)):
+    for loss, choice in (("softmax", samples), ("least_squares", numbers), ("huber", numbers)):
         optima = [
             problem_of(choice, silos, loss=loss, l2=0.1).optimum()
             for silos in (uneven, bq.partition.iid(60, 2, seed=0))
@@ -303,7 +303,7 @@ def test_every_sample_weighs_alike_whatever_the_silos():
 
 def test_the_loss_is_the_one_asked_for():
     table = Table({"x": [0.0, 1.0, 2.0, 4.0], "y": [0, 1, 0, 1]})
-    samples, silos = select(table, label="y"), bq.partition.iid(4, 2, seed=0)
+    silos = bq.partition.iid(4, 2, seed=0)
     kinds = {
         "logistic": bq.Logistic,
         "softmax": bq.Softmax,
@@ -311,6 +311,7 @@ def test_the_loss_is_the_one_asked_for():
         "huber": bq.Huber,
     }
     for loss, kind in kinds.items():
+        samples = select(table, label="y", classes=loss in ("logistic", "softmax"))
         objective = problem_of(samples, silos, loss=loss, l2=0.2, delta=0.3).objective(0)
         assert type(objective) is kind
         assert objective.l2 == 0.2
@@ -405,3 +406,13 @@ def test_a_model_that_is_not_finite_is_not_graded(bad):
     model[0] = bad
     with pytest.raises(bq.errors.NotFinite, match="parameters"):
         samples.exam.score(model)
+
+
+@pytest.mark.parametrize("loss", ["least_squares", "huber"])
+def test_numbers_are_not_fitted_to_the_numbers_of_classes(loss):
+    table = Table({"x": list(range(8)), "y": [10.0 * k for k in range(1, 9)]})
+    silos = [np.arange(4), np.arange(4, 8)]
+    with pytest.raises(InvalidData, match="8 classes"):
+        problem_of(select(table, label="y"), silos, loss=loss)
+    exact = problem_of(select(table, label="y", classes=False), silos, loss=loss, delta=1e9)
+    assert abs(float(exact.gradient(exact.optimum()).max())) < 1e-9

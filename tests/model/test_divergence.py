@@ -27,20 +27,22 @@ def assert_diverged(run):
     gone = int(np.argmax(np.isinf(run.error)))
     assert np.isinf(run.error[gone:]).all()
     assert np.isfinite(run.error[:gone]).all()
-    for gauge in (
+    for measured in (
         run.error,
         run.invariant_gap,
         run.trajectory.gradient_norm,
         run.trajectory.disagreement,
     ):
-        assert gauge.shape == (run.rounds + 1,)
-        assert not np.isnan(gauge).any()
-        assert np.isinf(gauge[gone:]).all()
-        assert np.isfinite(gauge[:gone]).all()
+        assert measured.shape == (run.rounds + 1,)
+        assert not np.isnan(measured).any()
+        assert np.isinf(measured[gone:]).all()
+        assert np.isfinite(measured[:gone]).all()
     with pytest.raises(bq.errors.Diverged, match="diverged with step") as caught:
         run.raise_for_status()
     assert caught.type is bq.errors.Diverged
     assert caught.value.remedy
+    assert np.isnan(run.limit).all()
+    assert run.limit.shape == (run.problem.dim,)
     return gone
 
 
@@ -163,7 +165,11 @@ def test_a_diverged_run_still_knows_where_its_limit_would_have_been():
         method=bq.GradientTracking(step=10.0),
         rounds=400,
     )
-    np.testing.assert_allclose(run.limit, run.optimum, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(run.surrogate_minimiser, run.optimum, rtol=0, atol=1e-11)
+    assert np.isnan(run.limit_error)
+    assert not any(bound.holds for bound in run.certificate)
+    assert "measured nan" in str(run.certificate)
+    assert "the run stayed bounded" in str(run.certificate)
 
 
 def test_an_error_that_grows_but_comes_back_is_not_a_divergence():
@@ -177,3 +183,51 @@ def test_an_error_that_grows_but_comes_back_is_not_a_divergence():
     assert run.status != "diverged"
     assert run.error[0] > 1e8
     assert run.error[-1] < 1e-6  # what cancellation from 1e8 leaves
+
+
+class Heavy(bq.wills.Will):
+    """A legacy whose curvature no step survives."""
+
+    def __init__(self, eta):
+        self.eta = eta
+
+    def decide(self, estate):
+        legacy = estate.anchored_at(estate.x, eta=self.eta)
+        return bq.wills.Bequest("point", "as heavy as it likes", legacy, anchor=estate.x)
+
+
+@pytest.mark.parametrize("eta", [1e6, 1e20, 1e100, 1e200, 1e300])
+@pytest.mark.parametrize("late", [1, 30])
+def test_divergence_is_the_same_on_real_nodes_and_not_their_failure(eta, late):
+    """Their gradients overflow sooner or later, which was told as losses of one node each."""
+    problem = bq.problems.quadratics(n=4, dim=2, mu=1.0, L=4.0, seed=0)
+    for engine in (bq.engines.Vector(), bq.engines.Loop()):
+        run = bq.solve(
+            problem,
+            bq.graphs.ring(4),
+            departures=[bq.Departure(1, late)],
+            will={1: Heavy(eta), None: bq.wills.Consensus()},
+            method=bq.GradientTracking(step=0.05),
+            rounds=200,
+            engine=engine,
+        )
+        assert run.status == "diverged"
+        assert (run.survivors, run.lost) == ((0, 2, 3), ())
+        assert [record.node for record in run.departures] == [1]
+
+
+@pytest.mark.parametrize("crash", [20, 36, 50])
+def test_a_node_that_crashes_just_before_the_escape_is_found_is_accounted_for(crash):
+    problem = bq.Problem([bq.Quadratic([[1.0]], [c]) for c in (1.0, -1.0, 3.0)])
+    run = bq.solve(
+        problem,
+        [(0, 1), (1, 2)],
+        departures=[bq.Crash(2, crash)],
+        rounds=61,
+        will=bq.wills.Consensus(),
+        method=bq.GradientTracking(step=3.0),
+        engine=bq.engines.Loop(),
+    )
+    assert run.status == "diverged"
+    inside = {node for legacy in run.inherited.values() for node in legacy.lineage}
+    assert {*run.survivors, *run.lost, *inside} == {0, 1, 2}

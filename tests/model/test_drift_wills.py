@@ -7,9 +7,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import scenarios
+from seeds import seeds
 
 import bequest as bq
-from bequest.core.history import Chapter
+from bequest.core.history import EpochPath
 from bequest.model.objectives.base import Objective
 from bequest.model.wills import Bequest, Estate, Setting
 
@@ -193,7 +194,7 @@ def test_every_will_is_sound_in_every_scene(name):
 
 
 @pytest.mark.parametrize("half", [0, 1])
-@pytest.mark.parametrize("first", range(0, 160, 40))
+@pytest.mark.parametrize("first", seeds(range(0, 160, 40), quick=2))
 def test_every_will_is_sound_in_random_scenarios(first, half):
     """And in the median none of them is worse than forgetting."""
     chosen = {name: WILLS[name] for name in list(WILLS)[half::2]}
@@ -592,7 +593,7 @@ def test_a_departure_costs_less_than_twenty_rounds(hessian):
     for _ in range(15):
         X.append(X[-1] - step * loss.gradient(X[-1]))
     Z = [loss.gradient(x) for x in X]
-    chapter = Chapter(np.array(X[::-1]), np.array(Z[::-1]))
+    path = EpochPath(np.array(X[::-1]), np.array(Z[::-1]))
     curvature = loss.curvature
     setting = Setting(
         n=10, mu=curvature.a, kappa=curvature.kappa, step=step, pilot=None, optimum=None
@@ -607,7 +608,7 @@ def test_a_departure_costs_less_than_twenty_rounds(hessian):
         return float(np.median(times))
 
     def leave():
-        estate = Estate(0, 15, 9, loss, X[-1], Z[-1], X[0], setting, recent=chapter)
+        estate = Estate(0, 15, 9, loss, X[-1], Z[-1], X[0], setting, recent=path)
         bequest = bq.wills.Drift(rank=4, hessian=hessian).decide(estate)
         assert bequest.legacy is not None
         assert bequest.legacy.rank == 4

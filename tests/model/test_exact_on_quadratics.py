@@ -5,7 +5,7 @@ import pytest
 import scenarios
 
 import bequest as bq
-from bequest.core.history import Chapter
+from bequest.core.history import EpochPath
 from bequest.model.wills import Estate, Setting
 
 EPS = np.finfo(float).eps
@@ -127,7 +127,7 @@ def newcomer(objective):
         z=z,
         start=x,
         setting=Setting(n=4, mu=0.1, kappa=50.0, step=0.1, pilot=None, optimum=None),
-        recent=Chapter(x[None], z[None]),
+        recent=EpochPath(x[None], z[None]),
     )
 
 

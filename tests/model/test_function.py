@@ -322,3 +322,31 @@ def test_an_impossible_range_is_refused():
         bq.Function(RIGHT, dim=DIM, curvature=(2.0, 1.0))
     with pytest.raises(bq.errors.InvalidObjective):
         bq.Function(RIGHT, dim=DIM, curvature=(0.0, np.inf))
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    ("value", "gradient"),
+    [
+        (np.ones(1), [1.0, 2.0]),
+        (None, [1.0, 2.0]),
+        ("1", [1.0, 2.0]),
+        (1j, [1.0, 2.0]),
+        (np.eye(2), [1.0, 2.0]),
+        (1.0, None),
+        (1.0, [1j, 2.0]),
+        (1.0, ["a", "b"]),
+        (1.0, [None, 2.0]),
+        (1.0, [[1.0], [2.0, 3.0]]),
+        (1.0, [[1.0, 2.0]]),
+    ],
+)
+def test_values_and_gradients_that_are_not_numbers_are_refused(value, gradient, check):
+    with pytest.raises(bq.errors.InvalidInput, match=r"Return a (number|vector of length 2)\."):
+        bq.Function(lambda _: (value, gradient), dim=2, check=check)
+
+
+@pytest.mark.parametrize("product", [None, [1j, 2.0], ["a", "b"], 1.0, [[1.0, 2.0]]])
+def test_a_product_that_is_not_a_vector_is_refused(product):
+    with pytest.raises(bq.errors.InvalidInput, match=r"The hvp .* Return a vector of length 2\."):
+        bq.Function(lambda x: (x @ x / 2, x), dim=2, hvp=lambda x, v: product)

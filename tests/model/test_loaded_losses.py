@@ -108,9 +108,9 @@ def test_a_pickle_holds_the_loader_and_never_the_data():
     f = bq.Loaded(partial(big, 20000), dim=4, curvature=(0.1, 10.0))
     f.gradient(np.ones(4))
     f.hessian(np.ones(4))
-    parcel = pickle.dumps(f)
-    assert len(parcel) < 500
-    again = pickle.loads(parcel)  # noqa: S301 - our own bytes
+    delivery = pickle.dumps(f)
+    assert len(delivery) < 500
+    again = pickle.loads(delivery)  # noqa: S301 - our own bytes
     assert repr(again) == repr(f)
     assert "_loss" not in vars(again)
     np.testing.assert_array_equal(again.gradient(np.ones(4)), f.gradient(np.ones(4)))
@@ -238,25 +238,25 @@ def test_nothing_central_looks_at_the_data():
 
 
 def test_the_mean_curvature_is_bounded_by_what_was_declared():
-    assert unread().everybody.smallest_mean_curvature(np.zeros(3)) == 1.0
-    assert unread(dim=2000).everybody.smallest_mean_curvature(np.zeros(2000)) == 1.0
+    assert unread().all_nodes.smallest_mean_curvature(np.zeros(3)) == 1.0
+    assert unread(dim=2000).all_nodes.smallest_mean_curvature(np.zeros(2000)) == 1.0
     true = plain()
-    least = true.everybody.smallest_mean_curvature(np.zeros(3))
+    least = true.all_nodes.smallest_mean_curvature(np.zeros(3))
     for away in ([0], [0, 3], range(5), range(6)):
         mixed = loaded(true, away, loader=lambda _: private)
-        bound = mixed.everybody.smallest_mean_curvature(np.zeros(3))
+        bound = mixed.all_nodes.smallest_mean_curvature(np.zeros(3))
         assert true.mu * 0.999 <= bound <= least * (1 + 1e-12)
     # attained, where those who are away are curved alike in all directions
     same = bq.Quadratic(2 * np.eye(3), np.zeros(3))
     losses = [true.objective(0), same, true.objective(1)]
     mixed = loaded(bq.Problem(losses), [1], loader=lambda _: private)
-    exact = bq.Problem(losses).everybody.smallest_mean_curvature(np.zeros(3))
-    assert mixed.everybody.smallest_mean_curvature(np.zeros(3)) == pytest.approx(exact, rel=1e-12)
+    exact = bq.Problem(losses).all_nodes.smallest_mean_curvature(np.zeros(3))
+    assert mixed.all_nodes.smallest_mean_curvature(np.zeros(3)) == pytest.approx(exact, rel=1e-12)
 
 
 def test_that_it_has_been_loaded_here_makes_no_difference_to_what_is_known():
     problem = loaded(plain())
-    problem.everybody.gradients(np.zeros((6, 3)))
+    problem.all_nodes.gradients(np.zeros((6, 3)))
     with pytest.raises(OptimumUnknown):
         problem.optimum()
     with pytest.raises(InvalidObjective):
@@ -337,9 +337,9 @@ def test_real_nodes_with_loaded_losses_do_the_same_bit_for_bit(will, nodes):
     true, run, problem = both(bq.engines.Loop, nodes, will=will)
     assert run.status is true.status
     np.testing.assert_array_equal(run.x, true.x)
-    for gauge in ("invariant_gap", "gradient_norm", "disagreement"):
+    for measured in ("invariant_gap", "gradient_norm", "disagreement"):
         np.testing.assert_array_equal(
-            getattr(run.trajectory, gauge), getattr(true.trajectory, gauge)
+            getattr(run.trajectory, measured), getattr(true.trajectory, measured)
         )
     assert [str(r) for r in run.departures] == [str(r) for r in true.departures]
     for node in problem.away:
@@ -360,7 +360,7 @@ def test_a_run_says_that_its_optimum_is_not_known(engine):
     _, run, problem = both(engine, [2, 3], rounds=1500)
     assert run.status is bq.Status.CONVERGED
     assert run.trajectory.error is None
-    assert run.targets.known is None
+    assert run.plan.optima.known is None
     calls = [problem.objective(node)._loader.calls for node in problem.away]
     for ask in ("error", "optimum", "optima", "limit", "certificate"):
         with pytest.raises(OptimumUnknown, match=r"on (their|its) host"):

@@ -423,6 +423,12 @@ def test_thm_cvx_applies_to_midpoints_anchored_at_iterates_only(name, how, seed)
 # --- what is remembered, and x* -----------------------------------------------------------------
 
 
+def holding(run, inherited):
+    """The run, if its survivors had inherited this."""
+    outcome = dataclasses.replace(run.outcome, inherited=inherited)
+    return dataclasses.replace(run, outcome=outcome)
+
+
 def test_a_memory_that_is_not_what_was_sent_promises_nothing():
     run = run_with(bequest, quadratics(1))
     heir = min(run.inherited)
@@ -432,11 +438,11 @@ def test_a_memory_that_is_not_what_was_sent_promises_nothing():
         held + Legacy(1e-6, np.zeros(DIM), 0.0),
         dataclasses.replace(held, lineage=dict.fromkeys([*held.lineage, 0], 1), p=2 * held.p),
     ):
-        forged = dataclasses.replace(run, inherited={**run.inherited, heir: other})
+        forged = holding(run, {**run.inherited, heir: other})
         assert all(bound.holds is None for bound in forged.certificate)
         assert "what is remembered is what was sent" in forged.certificate["tight"].verdict
     constant = held + Legacy(0.0, np.zeros(DIM), 5.0)  # moves nothing
-    same = dataclasses.replace(run, inherited={**run.inherited, heir: constant})
+    same = holding(run, {**run.inherited, heir: constant})
     assert same.certificate["thm:main"].holds is True
 
 

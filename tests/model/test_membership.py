@@ -106,7 +106,7 @@ def test_who_joins_moves_the_target_to_the_new_sum(seed):
     np.testing.assert_allclose(run.optima[50], optimum_of(problem, second), atol=1e-10)
     np.testing.assert_allclose(run.limit, problem.optimum(), atol=1e-9)
     assert run.error[-1] <= 1e-8
-    # the gauge aims at the target in force after the change
+    # the measurement aims at the target in force after the change
     assert run.error[49] < run.error[50]
     assert [(change.kind, change.sponsor, change.neighbours) for change in run.changes] == [
         ("join", 2, (2,)),
@@ -156,7 +156,7 @@ def test_forgetting_somebody_nobody_remembers_only_moves_the_target():
     assert run.lost == ()
     assert run.changes[0].holder is None
     assert run.changes[0].exact
-    assert "nobody remembered" in str(run.changes[0])
+    assert "no node remembered" in str(run.changes[0])
     assert run.error[-1] <= 1e-8
 
 
@@ -244,7 +244,7 @@ def test_a_node_and_its_only_buddy_crash_together_and_the_run_says_who_is_lost()
     assert crash.heir is None
     assert (crash.lost, buddy.lost) == ((1, 2), (0,))
     assert "buddies crashed" in crash.why
-    assert "adopted by nobody" in str(crash)
+    assert "adopted by no node" in str(crash)
     assert run.lost == (0, 1, 2)
     assert run.certificate["tight"].holds
     assert_invariant(run)
@@ -317,8 +317,26 @@ def test_the_words_about_a_crash_are_those_of_the_record(will, engine):
     )
     (record,) = run.departures
     assert run.lost == record.lost
-    assert ("remembered by no node" in str(record)) == (run.lost == (2,))
+    assert (record.heir is None) == (run.lost == (2,)) == (not run.inherited)
+    assert ("adopted by no node" in str(record)) == (run.lost == (2,))
     assert ("adopted by node" in str(record)) == (run.lost == ())
+
+
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()])
+def test_what_it_had_inherited_has_an_heir_also_if_its_own_loss_has_none(engine):
+    problem, graph = ring(6)
+    run = bq.solve(
+        problem,
+        graph,
+        departures=[bq.Departure(2, 20), bq.Crash(1, 50)],
+        will={2: bq.wills.Consensus(), None: bq.wills.Forgetful()},
+        rounds=60,
+        engine=engine,
+    )
+    left, crashed = run.departures
+    assert (left.heir, crashed.lost, crashed.passed_on) == (1, (1,), (2,))
+    assert crashed.heir in run.inherited
+    assert f"what it had inherited adopted by node {crashed.heir}" in str(crashed)
 
 
 def test_who_has_no_will_may_crash_but_not_leave():
@@ -461,7 +479,7 @@ def test_a_newcomer_has_a_checkpoint_from_the_start():
     np.testing.assert_array_equal(seen[7, 0].x, np.zeros(3))
 
 
-def test_a_returned_node_starts_its_diary_anew_and_joins_make_everybody_drop_predictions():
+def test_a_returned_node_starts_its_history_anew_and_joins_make_everybody_drop_predictions():
     problem, graph = ring(8)
     leave = bq.Departure(5, 130)
     quiet = estates(problem, graph, [bq.Departure(2, 60), leave])[5, 130]

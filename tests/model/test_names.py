@@ -3,9 +3,10 @@
 import pytest
 
 import bequest as bq
-from bequest.experiments import beyond, casualties, digits, rules, setups
-from bequest.report.documents import document_of
-from bequest.report.sections import beyond as shown
+from bequest.demo import cluster, digits
+from bequest.documents import document_of
+from bequest.paper.report.sections import beyond as shown
+from bequest.paper.studies import beyond, rules, setups
 from bequest.runfile import load
 
 WILLS = bq.wills
@@ -65,7 +66,6 @@ KINDS = {
     "full Hessian": "kind = 'full-hessian'",
     "budget (6 vectors)": "kind = 'budget'\nvectors = 6",
     # what a title does not say is said beside it
-    "consensus (GT-C), handoff=printed": "kind = 'consensus'\nhandoff = 'printed'",
     "point only (GT-P), cap=None": "kind = 'point-only'\ncap = 'none'",
     "certified (Legacy-GT), drop=sensitivity": (
         "kind = 'adaptive'\nrule = 'certified'\ndrop = 'sensitivity'"
@@ -91,12 +91,12 @@ def test_run_files_use_it(tmp_path):
     jobs = list(load(path).jobs())
     assert [job.label for job in jobs] == list(KINDS)
     for job in jobs:
-        assert job.label.startswith(job.arguments["will"].title)
+        assert job.label.startswith(job.plan.wills[0].title)
 
 
 STUDIES = {
     "digits": digits.WILLS,
-    "casualties": casualties.WILLS,
+    "cluster": cluster.WILLS,
     "paper": setups.PAPER,
     "beyond": {shown.SHOWN.get(name, name): will for name, will in beyond.WILLS.items()},
     "rules": rules.RULES,

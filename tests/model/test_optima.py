@@ -1,11 +1,15 @@
 """x* is measured against, not waited for: computed when asked for, where it is cheap, or not."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import bequest as bq
+from bequest.engines.base import first_step
 from bequest.errors import DimensionMismatch, InvalidMethod, InvalidWill, NotFinite, OptimumUnknown
 from bequest.model.problem import Ensemble
+from bequest.solver import prepare
 
 
 class Counted:
@@ -53,6 +57,33 @@ def test_a_function_of_many_unknowns_is_asked_for_its_gradients_and_little_else(
         # The first round is over when a node is asked somewhere else than where it began.
         first = next(k for k, x in enumerate(f.points) if np.any(x))
         assert first <= 3
+
+
+def test_a_long_run_begins_at_once_too(monkeypatch):
+    """A tenth of its gradients would be 1,400 per node before the first round."""
+    n, dim = 3, 650
+    problem, losses = counted(n, dim)
+    network = bq.graphs.complete(n)
+    plan = prepare(problem, network, rounds=14_000, optimum=None)
+    first_step(plan, np.arange(n), network.weights())
+    assert max(len(f.points) for f in losses) <= 3
+
+
+def test_an_optimum_that_noise_hides_is_given_up_in_words():
+    n, dim = 3, 20
+    rng = np.random.default_rng(0)
+    asked = []
+
+    def noisy(x):
+        asked.append(1)
+        return float(x @ x) / 2, x + 1e-5 * rng.standard_normal(dim)
+
+    loss = bq.Function(noisy, dim=dim, curvature=(1.0, 1.0), check=False)
+    run = bq.solve(bq.Problem([loss] * n), bq.graphs.complete(n), rounds=20)
+    del asked[:]
+    with contextlib.suppress(OptimumUnknown):
+        assert np.linalg.norm(run.optimum) < 1e-3
+    assert len(asked) <= 62 * (2 * dim + 60) * n
 
 
 def test_a_function_in_float32_costs_what_it_says():

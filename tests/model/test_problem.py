@@ -77,7 +77,7 @@ def assert_evaluated_one_by_one(ensemble, losses, rng):
 def test_losses_of_one_kind_are_evaluated_as_they_are_one_by_one(kind, seed, n, dim):
     rng = np.random.default_rng(seed)
     losses = of_kind(kind, rng, n, dim)
-    assert_evaluated_one_by_one(bq.Problem(losses).everybody, losses, rng)
+    assert_evaluated_one_by_one(bq.Problem(losses).all_nodes, losses, rng)
 
 
 @some
@@ -87,7 +87,7 @@ def test_losses_of_mixed_kinds_are_evaluated_as_they_are_one_by_one(seed, n, hal
     losses = scenarios.objectives(rng, n, 2 * half, mixed=True)
     losses += of_kind("logistic", rng, 3, 2 * half) + of_kind("huber", rng, 3, 2 * half)
     losses = [losses[i] for i in rng.permutation(len(losses))]
-    assert_evaluated_one_by_one(bq.Problem(losses).everybody, losses, rng)
+    assert_evaluated_one_by_one(bq.Problem(losses).all_nodes, losses, rng)
 
 
 @pytest.mark.parametrize(("n", "dim"), [(63, 3), (64, 3), (150, 1), (64, 31), (64, 32), (2, 40)])
@@ -95,7 +95,7 @@ def test_every_layout_of_many_quadratics_computes_the_same(n, dim):
     rng = np.random.default_rng(n + dim)
     losses = of_kind("quadratic", rng, n, dim)
     problem = bq.Problem(losses)
-    assert_evaluated_one_by_one(problem.everybody, losses, rng)
+    assert_evaluated_one_by_one(problem.all_nodes, losses, rng)
     chosen = sorted(rng.permutation(n)[: n // 2 + 1].tolist())
     assert_evaluated_one_by_one(problem.among(chosen), [losses[i] for i in chosen], rng)
 
@@ -125,7 +125,7 @@ def test_padding_changes_nothing():
     losses = [
         bq.Logistic(rng.standard_normal((m, 3)), rng.integers(2, size=m), l2=0.1 * m) for m in sizes
     ]
-    assert_evaluated_one_by_one(bq.Problem(losses).everybody, losses, rng)
+    assert_evaluated_one_by_one(bq.Problem(losses).all_nodes, losses, rng)
 
 
 @some
@@ -253,7 +253,7 @@ def test_an_ill_conditioned_logistic_problem_is_minimised():
     ]
     problem = bq.Problem(losses)
     x = problem.optimum()
-    H = problem.everybody.total_hessian(x)
+    H = problem.all_nodes.total_hessian(x)
     assert np.linalg.cond(H) > 1e5
     left = np.linalg.norm(np.linalg.solve(H, problem.gradient(x)))
     assert left <= 1e-12 * (1 + np.linalg.norm(x))
@@ -299,6 +299,22 @@ def test_collinear_features_do_not_make_least_squares_unsolvable(dim, m):
         x = bq.Problem([bq.LeastSquares(*part) for part in zip(X, y, strict=True)]).optimum()
         smallest = np.linalg.lstsq(flat, y.ravel(), rcond=1e-10)[0]
         assert np.abs(x - smallest).max() <= 1e-12 * cond**2 * (1 + np.linalg.norm(smallest))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_features_that_are_nearly_collinear_do_not_hide_that_others_are(scale):
+    """The null space hardly touches the last feature, so that no pivot of the Gram matrix is 0."""
+    rng = np.random.default_rng(0)
+    for _ in range(250):
+        (first, last), y = rng.standard_normal((2, 60)), rng.standard_normal(60)
+        share = 10.0 ** -rng.uniform(1, 7)
+        X = np.stack([first, first + share * last, scale * last], axis=1)
+        x = bq.Problem([bq.LeastSquares(X, y)]).optimum()
+        null = np.array([1.0, -1.0, share / scale])
+        # the smallest minimiser has no part in the null space
+        assert abs(x @ null) <= 1e-9 * np.linalg.norm(x) * np.linalg.norm(null)
+        slope = X.T @ (X @ x - y)
+        assert (np.abs(slope) <= 1e-12 * np.abs(X).T @ (np.abs(X) @ np.abs(x) + np.abs(y))).all()
 
 
 @pytest.mark.parametrize("scale", [1e-5, 1e-4, 1e-2])
@@ -439,7 +455,7 @@ def test_logistic_losses_without_a_penalty_have_an_optimum_if_they_overlap():
     losses = [bq.Logistic(rng.standard_normal((30, 3)), rng.integers(2, size=30)) for _ in range(2)]
     problem = bq.Problem(losses)
     x = problem.optimum()
-    H = problem.everybody.total_hessian(x)
+    H = problem.all_nodes.total_hessian(x)
     left = np.linalg.norm(np.linalg.solve(H, problem.gradient(x)))
     assert left <= 1e-12 * (1 + np.linalg.norm(x))
 
@@ -464,7 +480,7 @@ def test_beyond_the_dense_dimension_quadratics_are_minimised_by_products_alone()
     problem = bq.Problem([loss(w, c) for w, c in zip(weights, centres, strict=True)])
     expected = (weights * centres).sum(axis=0) / weights.sum(axis=0)
     np.testing.assert_allclose(problem.optimum(), expected, rtol=0, atol=1e-12)
-    assert problem.everybody.smallest_mean_curvature(np.zeros(dim)) == 0.0
+    assert problem.all_nodes.smallest_mean_curvature(np.zeros(dim)) == 0.0
 
 
 def test_beyond_the_dense_dimension_curved_losses_are_minimised_by_differences_alone():
@@ -507,7 +523,7 @@ def test_the_smallest_mean_curvature_is_that_of_the_mean_hessian(seed, n):
     losses = scenarios.objectives(rng, n, 4, mixed=True)
     x = rng.standard_normal(4)
     mean = sum(f.hessian(x) for f in losses) / n
-    smallest = bq.Problem(losses).everybody.smallest_mean_curvature(x)
+    smallest = bq.Problem(losses).all_nodes.smallest_mean_curvature(x)
     assert smallest == pytest.approx(np.linalg.eigvalsh(mean)[0], rel=1e-9)
 
 
@@ -564,5 +580,5 @@ def test_gradients_do_not_depend_on_the_memory_layout_of_their_arguments(n, dim)
     for points in (X, np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], X[::-1][::-1]):
         for out in (np.empty((n, dim)), np.empty((dim, n)).T, np.empty((n, 2 * dim))[:, ::2]):
             out[...] = np.nan
-            problem.everybody.write_gradients(points, out)
+            problem.all_nodes.write_gradients(points, out)
             np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)

@@ -1,6 +1,7 @@
 """Files from elsewhere: how much they unpack to is known before they are unpacked."""
 
 import io
+import os
 import zipfile
 
 import numpy as np
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bequest import memory
+from bequest import archives, memory
 from bequest.data import read_table, reading
 from bequest.errors import InvalidData
 
@@ -49,7 +50,7 @@ def forged(path, header, *, body=b""):
 def test_an_archive_that_unpacks_to_a_thousand_times_its_size(tmp_path, monkeypatch, sealed):
     path = tmp_path / "a.npz"
     np.savez_compressed(path, X=np.zeros((1000, 100)), y=np.arange(1000))
-    monkeypatch.setattr(reading, "_LARGE", 100_000)
+    monkeypatch.setattr(archives, "_LARGE", 100_000)
     error = refused(path)
     assert "unpacks to 80" in error.what
     assert "times as much" in error.what
@@ -59,7 +60,7 @@ def test_an_archive_that_unpacks_to_a_thousand_times_its_size(tmp_path, monkeypa
 def test_the_same_archive_uncompressed_is_a_table(tmp_path, monkeypatch):
     path = tmp_path / "a.npz"
     np.savez(path, X=np.zeros((1000, 100)), y=np.arange(1000))
-    monkeypatch.setattr(reading, "_LARGE", 100_000)
+    monkeypatch.setattr(archives, "_LARGE", 100_000)
     assert read_table(path).columns["X"].shape == (1000, 100)
 
 
@@ -93,7 +94,7 @@ def test_a_header_that_says_a_little_more_than_there_is(tmp_path):
 def test_a_parquet_file_of_many_equal_rows(tmp_path, monkeypatch, sealed):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": np.zeros(100_000, dtype=np.int8)}), path)
-    monkeypatch.setattr(reading, "_LARGE", 100_000)
+    monkeypatch.setattr(archives, "_LARGE", 100_000)
     error = refused(path)
     assert "unpacks to 800 kB" in error.what
     assert "use_dictionary=False" in error.remedy
@@ -166,3 +167,42 @@ def test_how_much_memory_there_is(tmp_path, monkeypatch):
     assert memory.here() == outside
     (tmp_path / "memory.max").write_text("12345678\n")
     assert memory.here() == 12345678
+
+
+def test_a_pipe_is_no_table(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(InvalidData, match=r"pipe\.csv cannot be read: it is not an ordinary file"):
+        read_table(tmp_path / "pipe.csv")
+
+
+def test_a_bit_that_flips_in_the_directory_loses_no_column(tmp_path):
+    """A comment that is said to be longer swallows the entries after it, without a word."""
+    rng = np.random.default_rng(0)
+    columns = {name: rng.standard_normal(3) for name in "xyz"}
+    place = tmp_path / "table.npz"
+    np.savez(place, **columns)
+    content = place.read_bytes()
+    start, refused = content.index(b"PK\x01\x02"), 0
+    for bit in range(8 * start, 8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        place.write_bytes(flipped)
+        try:
+            table = read_table(place)
+        except InvalidData:
+            refused += 1
+            continue
+        assert table.columns.keys() == columns.keys()
+        for name, column in columns.items():
+            np.testing.assert_array_equal(table.columns[name], column)
+    assert refused > 500
+
+
+def test_two_arrays_of_one_name_are_refused(tmp_path):
+    array = io.BytesIO()
+    np.save(array, np.arange(3.0))
+    with zipfile.ZipFile(tmp_path / "table.npz", "w") as archive:
+        for name in ("x.npy", "x", "y.npy"):
+            archive.writestr(name, array.getvalue())
+    with pytest.raises(InvalidData, match='two arrays called "x"'):
+        read_table(tmp_path / "table.npz")

@@ -105,7 +105,7 @@ def test_large_features_without_a_penalty_have_the_gradient_of_an_optimum():
     made = losses("logistic", np.random.default_rng(0), (6, 20, 4), np.full(4, 1e70))
     problem = bq.Problem(made)
     x = problem.optimum()
-    pulls = problem.everybody.gradients(np.broadcast_to(x, (6, 4)))
+    pulls = problem.all_nodes.gradients(np.broadcast_to(x, (6, 4)))
     assert np.linalg.norm(pulls.sum(axis=0)) <= 1e-14 * np.linalg.norm(pulls, axis=1).sum()
 
 
@@ -115,7 +115,7 @@ def test_a_memory_is_minimised_beside_losses_of_any_scale():
     made = losses("least squares", rng, (3, 30, 4), COLUMNS["falling"](4))
     p = np.array([1e3, 1.0, 1e-3, 1e-6])
     memory = Legacy(0.5, p, 0.0)
-    x = bq.Problem(made).everybody.minimiser(memory)
+    x = bq.Problem(made).all_nodes.minimiser(memory)
     # the same as a fourth node with this quadratic
     twin = bq.Quadratic(0.5 * np.eye(4), -2 * p)
     assert relative_error(x, oracle.solved([*made, twin])) <= 1e-12
@@ -168,8 +168,8 @@ def test_a_penalty_always_makes_for_a_minimiser_and_it_is_found(kind, how):
             )
         problem = bq.Problem(made)
         x = problem.optimum()
-        scale = np.sqrt(np.diagonal(problem.everybody.total_hessian(x)))
-        terms = sum(stack.terms(x, scale) for _, stack in problem.everybody._groups)
+        scale = np.sqrt(np.diagonal(problem.all_nodes.total_hessian(x)))
+        terms = sum(stack.terms(x, scale) for _, stack in problem.all_nodes._groups)
         slope = np.abs(problem.gradient(x)) / scale
         assert (slope <= 1e-11 * terms / scale + 1e-13 * (terms / scale).max()).all()
 
@@ -245,7 +245,7 @@ def test_what_is_quadratic_in_pieces_is_never_said_to_have_no_minimiser(kind):
 
 def test_a_memory_may_tilt_what_is_flat_for_ever():
     """A quadratic always has a minimiser; beside a slope without curvature it has none."""
-    flat = bq.Problem([bq.Quadratic(np.diag([1.0, 0.0]), [3.0, 5.0])]).everybody
+    flat = bq.Problem([bq.Quadratic(np.diag([1.0, 0.0]), [3.0, 5.0])]).all_nodes
     np.testing.assert_allclose(flat.minimiser(Legacy.zero(2)), [3.0, 0.0], atol=1e-15)
     with pytest.raises(OptimumUnknown, match="There is no minimiser"):
         flat.minimiser(Legacy(0.0, np.array([0.0, 1.0]), 0.0))
@@ -285,7 +285,7 @@ def test_a_robust_loss_always_has_an_optimum_and_it_is_found(seed):
     made = hard_huber(seed)
     problem = bq.Problem(made)
     x = problem.optimum()
-    terms = sum(stack.terms(x, np.ones(problem.dim)) for _, stack in problem.everybody._groups)
+    terms = sum(stack.terms(x, np.ones(problem.dim)) for _, stack in problem.all_nodes._groups)
     slope = sum(oracle.derivatives(loss, x)[0] for loss in made)
     assert (np.abs(slope) <= 1e-11 * terms + 1e-13 * terms.max()).all()
 
@@ -305,7 +305,7 @@ def test_gradients_are_known_to_the_rounding_of_their_terms(l2):
     rng = np.random.default_rng(7)
     for made in every_stack(rng, l2):
         problem = bq.Problem(made)
-        stack = problem.everybody._groups[0][1]
+        stack = problem.all_nodes._groups[0][1]
         for _ in range(20):
             x = rng.standard_normal(problem.dim) * 10.0 ** rng.uniform(-4, 4, problem.dim)
             exact = sum(oracle.derivatives(loss, x)[0] for loss in made)
@@ -320,7 +320,7 @@ def test_a_majoriser_is_nowhere_below_and_no_diagonal_above_its_ceiling(l2):
     rng = np.random.default_rng(8)
     for made in every_stack(rng, l2):
         problem = bq.Problem(made)
-        stack = problem.everybody._groups[0][1]
+        stack = problem.all_nodes._groups[0][1]
         ceiling = stack.ceiling()
         for _ in range(20):
             x, y = rng.standard_normal((2, problem.dim)) * 10.0 ** rng.uniform(-2, 2)

@@ -6,7 +6,8 @@ import pytest
 import bequest as bq
 from bequest.core import topology
 from bequest.errors import EverybodyLeaves, InvalidMethod
-from bequest.experiments import admm, real, setups
+from bequest.paper import admm
+from bequest.paper.studies import real, setups
 
 RHO = 2.0
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from bequest import experiments
-from bequest.experiments import beyond
-from bequest.experiments.study import carry_out
 from bequest.model import wills
-from bequest.store import read_all
+from bequest.paper import studies
+from bequest.paper.store import read_all
+from bequest.paper.studies import beyond
+from bequest.paper.studies.study import carry_out
 
 FEW = 3
 # setup -> the gains over GT-C, in the median, with Drift(0) and with Drift(4)
@@ -47,7 +47,7 @@ def gains(found: list, will: str) -> np.ndarray:
 
 
 def test_the_report_and_the_tests_have_the_same_targets():
-    from bequest.report.sections.beyond import AIMS
+    from bequest.paper.report.sections.beyond import AIMS
 
     assert {name: aim.gains for name, aim in AIMS.items()} == TARGETS
     assert set(TARGETS) == set(beyond.DRAWN) | set(beyond.GIVEN)
@@ -91,7 +91,7 @@ def test_a_legacy_outside_its_range_is_counted(monkeypatch):
 
 @pytest.mark.slow
 def test_targets_on_all_seeds(tmp_path):
-    carry_out([experiments.find("beyond")], tmp_path)
+    carry_out([studies.find("beyond")], tmp_path)
     results = read_all(tmp_path, "beyond")
     for setup, targets in TARGETS.items():
         found = [result.facts for result in results if result.params["setup"] == setup]

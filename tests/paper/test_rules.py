@@ -6,12 +6,13 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from bequest import errors, experiments
-from bequest.experiments import rules
-from bequest.experiments.study import carry_out
+from bequest import errors
 from bequest.model import wills
 from bequest.model.wills import Will
-from bequest.store import read_all
+from bequest.paper import studies
+from bequest.paper.store import read_all
+from bequest.paper.studies import rules
+from bequest.paper.studies.study import carry_out
 
 # family -> the least agreement with hindsight, and the largest regret in the geometric mean
 TARGETS = {"quadratic": (0.80, 1.25), "logistic": (0.70, 1.25)}
@@ -57,14 +58,15 @@ def regrets(decisions, rule):
 
 
 def test_the_report_and_the_tests_have_the_same_setups_and_targets():
-    from bequest.report.sections import rules as section
+    from bequest.paper.report.sections import decisions
+    from bequest.paper.report.sections import rules as section
 
     aims = {name: (aim.agreement, aim.regret) for name, aim in section.AIMS.items()}
     assert aims == TARGETS
     assert {n: aim.stretch for n, aim in section.AIMS.items() if aim.stretch} == STRETCH
     assert list(section.SETUPS) == list(rules.SETUPS)
-    assert section.BRANCHES == rules.PAPER_BRANCHES
-    assert (*section.RULES, section.WITH_DRIFT) == tuple(rules.RULES)
+    assert decisions.BRANCHES == rules.PAPER_BRANCHES
+    assert (*decisions.RULES, decisions.WITH_DRIFT) == tuple(rules.RULES)
 
 
 def test_every_decision_holds_what_every_rule_says_and_what_is_true(witnessed):
@@ -112,7 +114,7 @@ def test_the_certified_bound_of_the_iterate_is_below_that_of_no_legacy(witnessed
 
 @pytest.mark.slow
 def test_targets_on_all_decisions(tmp_path):
-    carry_out([experiments.find("rules")], tmp_path)
+    carry_out([studies.find("rules")], tmp_path)
     results = read_all(tmp_path, "rules")
     assert len(results) == len(rules.SETUPS) * rules.SEEDS
     for family, (agreement, regret) in TARGETS.items():

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from bequest import experiments
-from bequest.experiments import setups
+from bequest.paper import studies
+from bequest.paper.studies import setups
 
 FEW = 5
 
 
 def findings(name: str, *, seeds: int, **params) -> list:
     """Measure the cases of a study with these parameters, in this process."""
-    study = experiments.find(name)
+    study = studies.find(name)
     chosen = [
         case
         for case in study.cases

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import reference
 import scenarios
+from seeds import seeds
 
 import bequest as bq
 from bequest.engines import Loop, Outage, Partition, Weather
 from bequest.model.wills import Will
 
-EXACT = [scenarios.WILLS[name] for name in scenarios.EXACT]
+EXACT = [scenarios.WILLS[name] for name in scenarios.WILLS]
 BEYOND = [
     bq.wills.Drift(),
     bq.wills.Drift(rank=2),
@@ -119,7 +120,7 @@ def mixed(rng, n, wills):
 # --- vector = loop ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(range(100), quick=40))
 def test_departures(seed):
     """To 1e-10, each node with a will of its own, alone or several at once, chained or not."""
     rng, scene = np.random.default_rng(seed), scenarios.scenario(seed)
@@ -129,7 +130,7 @@ def test_departures(seed):
     assert_same(vector, solved(scene, wills, Loop(Weather(seed, (0.0, 4.0), 0.2))))
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(range(100), quick=40))
 def test_every_event(seed):
     """Planned crashes, returns, joins and forgets too, whatever the checkpoints."""
     rng, scene = np.random.default_rng(seed), scenarios.membership(seed)
@@ -142,7 +143,7 @@ def test_every_event(seed):
     assert_same(vector, solved(scene, wills, Loop(Weather(seed, (0.0, 4.0), 0.2)), **options))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(range(60), quick=20))
 def test_wills_that_extrapolate(seed):
     """Given the same decisions the engines agree to 1e-10, too.
 
@@ -157,7 +158,7 @@ def test_wills_that_extrapolate(seed):
     assert_same(loop, solved(scene, as_before, **options))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(range(30), quick=8))
 @pytest.mark.parametrize("will", [will for will in BEYOND if will != bq.wills.Adaptive()])
 def test_extrapolations_agree_as_far_as_they_can(seed, will):
     """Adaptive is left out: where two branches are equally good, the last digit chooses."""
@@ -190,7 +191,7 @@ def identical(one, other):
         np.testing.assert_array_equal(legacy.p, other.inherited[heir].p)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(range(40), quick=15))
 def test_not_a_bit_depends_on_the_order_of_delivery(seed):
     rng, scene = np.random.default_rng(seed), scenarios.membership(seed)
     wills = mixed(rng, len(scene.objectives), EXACT + BEYOND)
@@ -382,7 +383,7 @@ def test_more_hosts_than_buddies_lose_only_whom_all_of_them_kept():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_who_adopts_is_the_references_first_buddy_that_lives(seed):
+def test_who_adopts_is_the_references_first_buddy_that_is_alive(seed):
     rng = np.random.default_rng(seed)
     graph = bq.graphs.ring_with_chords(9, chords=int(rng.integers(6)), seed=seed)
     hosts = {node: f"m{int(rng.integers(3))}/{int(rng.integers(2))}" for node in range(9)}
@@ -467,11 +468,11 @@ def test_when_nobody_is_left_that_is_said_by_name():
     assert [record.node for record in run.departures] == [0, 1, 2, 3]
     assert all("disk is full" in record.why for record in run.departures)
     assert all(record.round < 300 for record in run.departures)
-    with pytest.raises(bq.errors.OptimumUnknown, match="Nobody is left"):
+    with pytest.raises(bq.errors.OptimumUnknown, match="No node is left"):
         _ = run.limit
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(range(60), quick=30))
 def test_plans_and_accidents_together(seed):
     """Outages may hit whoever was to leave, crash, come back or be forgotten; the run ends."""
     rng = np.random.default_rng(seed)
@@ -533,7 +534,7 @@ def test_who_could_not_leave_as_planned_does_not_come_back_either(later):
 
 
 @pytest.mark.parametrize("last", [15, 20])
-def test_an_accident_does_not_hide_a_crash_that_is_planned_for_another_life(last):
+def test_an_accident_does_not_hide_a_crash_that_is_planned_for_another_incarnation(last):
     """Node 2 dies before it was to leave, comes back as planned, and dies as planned."""
     events = [bq.Departure(2, 5), bq.Return(2, 8), bq.Crash(2, last)]
     run = disturbed(events, (Outage(3.0, "host 2"),))
@@ -597,23 +598,57 @@ def test_one_node_alone():
     np.testing.assert_allclose(run.x[0], [1.0, 2.0], atol=1e-10)
 
 
-def test_the_printed_hand_off_is_refused():
-    problem = bq.problems.quadratics(n=4, dim=2, mu=1.0, L=4.0, seed=1)
-    with pytest.raises(bq.errors.InvalidWill, match="printed"):
-        bq.solve(
-            problem,
-            bq.graphs.ring(4),
-            departures=[bq.Departure(1, 5)],
-            will=bq.wills.Consensus(handoff="printed"),
-            rounds=10,
-            engine=Loop(),
-        )
-
-
 @pytest.mark.parametrize("hosts", [0, -1, 1.5, "many"])
 def test_hosts_that_make_no_sense(hosts):
     with pytest.raises(bq.errors.InvalidMethod):
         Loop(hosts=hosts)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "says"),
+    [
+        ({0: "a", 1: "a"}, "leaves out node 2"),
+        ({0: "a", 1: "a", 2: "b", 3: "b"}, "names node 3"),
+        ({"0": "a", "1": "a", "2": "b"}, "names node '0'"),
+    ],
+)
+def test_a_mapping_gives_each_node_a_host_and_no_other(hosts, says):
+    with pytest.raises(bq.errors.InvalidPlacement, match=says) as caught:
+        bq.solve(isotropic(3), bq.graphs.ring(3), rounds=5, engine=Loop(hosts=hosts))
+    assert "nodes 0..2" in caught.value.remedy
+
+
+@pytest.mark.parametrize("hosts", [2, {0: "rack/host 0", 1: "rack/host 0", 2: "rack/host 1"}])
+@pytest.mark.parametrize(
+    "weather",
+    [
+        Weather(delay=(0.5, 1.0), outages=(Outage(1.0, "host 7"),)),
+        Weather(delay=(0.5, 1.0), partitions=(Partition(1.0, 2.0, frozenset(["host 7"])),)),
+        # One name that exists does not excuse another.
+        Weather(partitions=(Partition(1.0, 2.0, frozenset(["host 0", "rack", "host 7"])),)),
+    ],
+)
+def test_weather_of_hosts_that_do_not_exist_is_refused(hosts, weather):
+    with pytest.raises(bq.errors.InvalidPlacement, match="no node is on such a host") as caught:
+        bq.solve(isotropic(3), bq.graphs.ring(3), rounds=5, engine=Loop(weather, hosts=hosts))
+    listed = "host 0, host 1." if hosts == 2 else "rack/host 0, rack, rack/host 1."
+    assert caught.value.remedy == f"Name one of these: {listed}"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        lambda: Outage(float("nan"), "host 0"),
+        lambda: Outage(-1.0, "host 0"),
+        lambda: Partition(2.0, 1.0, frozenset(["host 0"])),
+        lambda: Partition(0.0, float("nan"), frozenset(["host 0"])),
+        lambda: Partition(0.0, 1.0, "host 0"),
+        lambda: Partition(0.0, 1.0, frozenset()),
+    ],
+)
+def test_weather_that_never_comes_is_refused(event):
+    with pytest.raises(bq.errors.InvalidMethod):
+        event()
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import reference
 import scenarios
+from seeds import seeds
 from translation import as_decided, event, spec
 
 import bequest as bq
 
 DRIFT = [bq.wills.Drift(), bq.wills.Drift(rank=1), bq.wills.Drift(rank=2), bq.wills.FullHessian()]
-SEEDS = range(200)
+QUICK = 80
 
 
 def minimiser(problem):
@@ -27,21 +28,28 @@ def minimiser(problem):
     return find
 
 
-def both(scene, wills, **options):
-    problem = scene.problem
-    pilot = bq.Pilot(radius=2.0, theta=0.05, zeta=float(problem.heterogeneity().max()), spread=3.0)
-    run = bq.solve(
-        problem,
+def pilot_of(scene):
+    zeta = float(scene.problem.heterogeneity().max())
+    return bq.Pilot(radius=2.0, theta=0.05, zeta=zeta, spread=3.0)
+
+
+def solved(scene, wills, **options):
+    return bq.solve(
+        scene.problem,
         scene.graph,
         departures=scene.departures,
         will=wills,
         method=bq.GradientTracking(step=scene.step),
         rounds=scene.rounds,
         start=scene.start,
-        pilot=pilot,
+        pilot=pilot_of(scene),
         optimum="always",
         **options,
     )
+
+
+def both(scene, wills, **options):
+    run, pilot = solved(scene, wills, **options), pilot_of(scene)
     truth = reference.run_events(
         scene.objectives,
         [tuple(edge) for edge in scene.graph.edges.tolist()],
@@ -55,7 +63,7 @@ def both(scene, wills, **options):
         },
         scene.rounds,
         scene.step,
-        minimiser(problem),
+        minimiser(scene.problem),
         start=scene.start,
         pilot=reference.Pilot(pilot.radius, pilot.theta, pilot.zeta, pilot.spread),
         **options,
@@ -102,7 +110,7 @@ def options_of(rng):
     }
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(range(200), quick=QUICK))
 def test_all_events_with_a_will_of_its_own_for_every_node(seed):
     scene = scenarios.membership(seed)
     rng = np.random.default_rng([seed, 2])
@@ -111,7 +119,7 @@ def test_all_events_with_a_will_of_its_own_for_every_node(seed):
     assert_same(*both(scene, wills, **options_of(rng)))
 
 
-@pytest.mark.parametrize("seed", range(1000, 1120))
+@pytest.mark.parametrize("seed", seeds(range(1000, 1120), quick=40))
 def test_all_events_with_sketched_legacies(seed):
     scene = scenarios.membership(seed)
     rng = np.random.default_rng([seed, 2])
@@ -120,7 +128,7 @@ def test_all_events_with_sketched_legacies(seed):
     assert_same(*both(scene, wills, **options_of(rng)), tolerance=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(2000, 2030))
+@pytest.mark.parametrize("seed", seeds(range(2000, 2030), quick=10))
 def test_who_crashes_without_a_will_leaves_nothing_of_its_own(seed):
     scene = scenarios.membership(seed)
     graceful = {one.node for one in scene.departures if isinstance(one, bq.Departure)}
@@ -135,11 +143,11 @@ def test_who_crashes_without_a_will_leaves_nothing_of_its_own(seed):
 def test_the_scenarios_exercise_what_they_claim_to():
     """Every kind of event, chains, bridges, losses, mixed losses: each occurs many times."""
     seen = Counter()
-    for seed in SEEDS:
+    for seed in range(QUICK):
         scene = scenarios.membership(seed)
         rng = np.random.default_rng([seed, 2])
         wills = dict.fromkeys(range(len(scene.objectives)), bq.wills.Consensus())
-        run, _ = both(scene, wills, **options_of(rng))
+        run = solved(scene, wills, **options_of(rng))
         seen.update({change.kind for change in run.changes})
         seen.update({"crash"} if any(record.crashed for record in run.departures) else ())
         crashed = [record for record in run.departures if record.crashed]

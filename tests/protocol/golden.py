@@ -49,7 +49,7 @@ ARRANGE = m.Arrange(
     sponsor=14,
     target_moves=True,
     stays=True,
-    life=2,
+    incarnation=2,
     term=1,
 )
 LEAVER = m.Arrange(4, 70_001, restart=False, members=4)
@@ -78,7 +78,7 @@ EXAMPLES: dict[str, tuple[int, int, m.Message, str]] = {
     "Ready": (0, m.STEWARD, m.Ready(4, 12.5, (5, 6), (7,), restart=True), "float64"),
     "Refused": (0, m.STEWARD, m.Refused(4), "float64"),
     "Begun": (0, m.STEWARD, m.Begun(2**40), "float64"),
-    "LeaveRequest": (0, m.STEWARD, m.LeaveRequest(life=1), "float64"),
+    "LeaveRequest": (0, m.STEWARD, m.LeaveRequest(incarnation=1), "float64"),
     "Accusation": (
         0,
         m.STEWARD,
@@ -89,7 +89,15 @@ EXAMPLES: dict[str, tuple[int, int, m.Message, str]] = {
         0,
         m.STEWARD,
         m.Situation(
-            ARRANGE, BEGIN, LEAVER, 4, HALTED, "machine-1", purpose="return", known=(1, 2), life=1
+            ARRANGE,
+            BEGIN,
+            LEAVER,
+            4,
+            HALTED,
+            "machine-1",
+            purpose="return",
+            known=(1, 2),
+            incarnation=1,
         ),
         "float64",
     ),
@@ -99,7 +107,12 @@ EXAMPLES: dict[str, tuple[int, int, m.Message, str]] = {
         m.Situation(None, None, None, 0, m.Halted(0, 0, (), (), leaving=False), ""),
         "float64",
     ),
-    "Request": (90, m.STEWARD, m.Request("join", "machine-2", known=(0, 1), life=2), "float64"),
+    "Request": (
+        90,
+        m.STEWARD,
+        m.Request("join", "machine-2", known=(0, 1), incarnation=2),
+        "float64",
+    ),
 }
 
 

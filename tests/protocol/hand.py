@@ -67,9 +67,10 @@ def give(machine, sender, *messages):
 
 
 def order(node, *messages):
-    """What the steward says, to the life that it is talking to."""
+    """What the steward says, to the incarnation that it is talking to."""
     meant = [
-        replace(one, life=node.life) if isinstance(one, m.Arrange) else one for one in messages
+        replace(one, incarnation=node.incarnation) if isinstance(one, m.Arrange) else one
+        for one in messages
     ]
     return give(node, m.STEWARD, *meant)
 
@@ -192,7 +193,11 @@ class Circle:
     def imbalance(self, *members):
         """How far the trackers' sum is from the gradients', which it must never be."""
         nodes = [self.nodes[ident] for ident in members or self.nodes]
-        return float(np.abs(sum(node.z for node in nodes) - sum(node.g for node in nodes)).max())
+        return float(
+            np.abs(
+                sum(node.iterate.z for node in nodes) - sum(node.iterate.g for node in nodes)
+            ).max()
+        )
 
 
 def path(*nodes, rounds=3, **fields):

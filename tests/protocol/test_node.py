@@ -32,11 +32,12 @@ import bequest as bq
 from bequest.core import anchors, history
 from bequest.core.farewell import Farewell
 from bequest.core.legacy import Legacy
-from bequest.engines.diary import Diary
+from bequest.engines.vector.path_history import PathHistories
 from bequest.model.events import Changes
 from bequest.protocol import messages as m
 from bequest.protocol.events import (
     Adopted,
+    Apply,
     Began,
     Checkpointed,
     Completed,
@@ -45,10 +46,12 @@ from bequest.protocol.events import (
     Failed,
     Leave,
     Lost,
+    OptimumMoved,
+    Receipt,
     Send,
     Withdrawn,
 )
-from bequest.protocol.memory import Memory
+from bequest.protocol.path_history import PathHistory
 from bequest.protocol.states import State
 
 ZERO = Legacy.zero(1)
@@ -80,7 +83,7 @@ def test_a_round_on_paper():
     effects = give(node, 2, exchange(1, 1, 5.0, -4.0))
     (done,) = noted(effects, Completed)
     assert (done.round, done.x, done.g, done.z) == (1, 2.5, 3.0, 3.0 + 3.0 - 4.0)
-    assert (node.round, node.x, node.g, node.z) == (1, 2.5, 3.0, 2.0)
+    assert (node.round, node.x, node.iterate.g, node.iterate.z) == (1, 2.5, 3.0, 2.0)
     following = only(effects, m.Exchange)
     assert following.round == 2
     np.testing.assert_array_equal(following.payload, [2.5 - 2.0 / 4, 2.0])
@@ -92,11 +95,11 @@ def test_what_is_inherited_pulls_in_every_round():
     order(node, arrange(2, farewells=(2,), neighbours=(0,), weights=(0.5,)))
     give(node, 2, Farewell(2, 0, quadratic(2, 4.0, 0.0), np.array([1.0]), epoch=2))
     order(node, begin(2))
-    assert (node.x, node.g, node.z) == (3.0, 4.0 + 12.0, 4.0 + 1.0 + 12.0)
+    assert (node.x, node.iterate.g, node.iterate.z) == (3.0, 4.0 + 12.0, 4.0 + 1.0 + 12.0)
     give(node, 0, exchange(2, 1, 0.0, 1.0))
     x = (3.0 - 17.0 / 4) / 2
     g = 2 * (x - 1) + 4 * x
-    assert (node.x, node.g, node.z) == (x, g, (1.0 + 17.0) / 2 + g - 16.0)
+    assert (node.x, node.iterate.g, node.iterate.z) == (x, g, (1.0 + 17.0) / 2 + g - 16.0)
 
 
 def test_messages_are_mixed_in_ascending_order_of_their_senders():
@@ -105,13 +108,13 @@ def test_messages_are_mixed_in_ascending_order_of_their_senders():
     weights = tuple(rng.uniform(0, 0.2, len(near)))
     node = started(make(3, start=[0.3, -0.7], objective=plane()), neighbours=near, weights=weights)
     rows = {other: rng.standard_normal(4) for other in near}
-    rows[3] = np.concatenate([node.x - STEP * node.z, node.z])
+    rows[3] = np.concatenate([node.x - STEP * node.iterate.z, node.iterate.z])
     weight = dict(zip(near, weights, strict=True))
     weight[3] = 1.0 - sum(sorted(weights))
     mixed = 0.0
     for other in sorted(rows):
         mixed = mixed + weight[other] * rows[other]
-    g = node.g
+    g = node.iterate.g
     for other in (9, 0, 7, 1, 5):
         effects = give(node, other, m.Exchange(1, 1, rows[other]))
     (done,) = noted(effects, Completed)
@@ -160,7 +163,7 @@ def test_a_lone_node_talks_to_itself_and_descends():
         path_.append((float(node.x[0]), x))
     assert len(path_) == 3
     assert all(found == wanted for found, wanted in path_)
-    np.testing.assert_array_equal(node.z, node.g)
+    np.testing.assert_array_equal(node.iterate.z, node.iterate.g)
 
 
 class Noisy(bq.Quadratic):
@@ -180,20 +183,20 @@ def test_the_own_loss_is_not_asked_again_when_an_epoch_begins(restart):
     """Then the trackers' sum would not be the gradients' any more, were the loss stochastic."""
     objective = Noisy()
     node = started(make(objective=objective, start=3.0))
-    assert (objective.asked, node.g, node.z) == (1, 4.0 + 1, 4.0 + 1)
+    assert (objective.asked, node.iterate.g, node.iterate.z) == (1, 4.0 + 1, 4.0 + 1)
     order(node, m.Halt(2, 1), arrange(2, restart=restart), begin(2))
-    assert (objective.asked, node.g, node.z) == (1, 5.0, 5.0)
+    assert (objective.asked, node.iterate.g, node.iterate.z) == (1, 5.0, 5.0)
     order(node, m.Halt(3, 2), arrange(3, farewells=(2,), restart=restart))
     give(node, 2, Farewell(2, 0, quadratic(2, 4.0, 0.0), np.array([0.5]), epoch=3))
     order(node, begin(3))
     z = 5.0 + 12.0 + (0.0 if restart else 0.5)  # what is inherited pulls with 4 x
-    assert (objective.asked, node.g, node.z) == (1, 17.0, z)
+    assert (objective.asked, node.iterate.g, node.iterate.z) == (1, 17.0, z)
     # and the next round's difference is to the answer that is in the tracker
     give(node, 0, exchange(3, 1, 1.0, 1.0))
     give(node, 2, exchange(3, 1, 1.0, 1.0))
     assert objective.asked == 2
     g = 2 * (node.x - 1) + 2 + 4 * node.x
-    np.testing.assert_allclose((node.g, node.z), (g, 1 / 2 + z / 2 + g - 17.0))
+    np.testing.assert_allclose((node.iterate.g, node.iterate.z), (g, 1 / 2 + z / 2 + g - 17.0))
 
 
 # --- messages that cannot be used ---------------------------------------------------------------
@@ -405,11 +408,11 @@ def test_an_early_order_of_a_steward_that_is_replaced_meanwhile_is_dropped_in_it
     assert only(order(node, m.Halt(3, 2, term=1)), m.Halted).epoch == 3
 
 
-@pytest.mark.parametrize("life", [0, 2])
-def test_an_arrangement_for_another_life_is_not_followed(life):
+@pytest.mark.parametrize("incarnation", [0, 2])
+def test_an_arrangement_for_another_life_is_not_followed(incarnation):
     node = returner()
-    meant = arrange(5, 9, neighbours=(1,), weights=(0.5,), sponsor=1, life=life)
-    assert dropped(give(node, m.STEWARD, meant)) == "meant for another life"
+    meant = arrange(5, 9, neighbours=(1,), weights=(0.5,), sponsor=1, incarnation=incarnation)
+    assert dropped(give(node, m.STEWARD, meant)) == "meant for another incarnation"
     assert node.state is State.OUTSIDE
     assert only(order(node, m.Inquiry()), m.Situation).newest == 0
     order(node, meant)  # to its own
@@ -436,8 +439,8 @@ def test_whoever_is_not_in_an_epoch_does_not_begin_it():
 
 
 def test_a_wish_to_leave_now_is_told_at_once():
-    node = started(make(life=2))
-    assert only(node.handle(Leave()), m.LeaveRequest).life == 2
+    node = started(make(incarnation=2))
+    assert only(node.handle(Leave()), m.LeaveRequest).incarnation == 2
     assert node.wants_to_leave
     assert only(order(node, m.Halt(2, 1)), m.Halted).leaving
 
@@ -499,7 +502,7 @@ def test_a_departure_keeps_the_invariant_and_the_sum():
     circle = path(*trio())
     assert circle.imbalance() <= 1e-13
     heir, leaver = circle.nodes[1], circle.nodes[2]
-    x, z1, z2, g2 = heir.x, heir.z, leaver.z, leaver.g
+    x, z1, z2, g2 = heir.x, heir.iterate.z, leaver.iterate.z, leaver.iterate.g
     before = sum(node.objective.gradient(x) for node in circle.nodes.values())
     circle.all(m.Halt(2, 1))
     circle.order({2: arrange(2, 3, neighbours=None, heir=1, remaining=2)})
@@ -513,7 +516,9 @@ def test_a_departure_keeps_the_invariant_and_the_sum():
     np.testing.assert_array_equal(decided.farewell.surplus, z2 - g2)
     legacy = decided.farewell.legacy
     circle.order(dict.fromkeys((0, 1), begin(2, until=3)))
-    np.testing.assert_allclose(heir.z, z1 + (z2 - g2) + legacy.gradient(x), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        heir.iterate.z, z1 + (z2 - g2) + legacy.gradient(x), rtol=0, atol=1e-13
+    )
     assert circle.imbalance(0, 1) <= 1e-13
     # the leaver's loss is a quadratic with one curvature: nothing of it is lost
     after = sum(circle.nodes[k].objective.gradient(x) for k in (0, 1)) + heir.inherited.gradient(x)
@@ -534,7 +539,7 @@ def test_farewells_of_a_chain_go_through_everybody_in_it():
     assert (first.passed_on, second.passed_on) == ((), (2,))
     np.testing.assert_allclose(
         second.farewell.surplus,
-        circle.nodes[1].z - circle.nodes[1].g + first.farewell.surplus,
+        circle.nodes[1].iterate.z - circle.nodes[1].iterate.g + first.farewell.surplus,
         rtol=0,
         atol=1e-13,
     )
@@ -552,7 +557,7 @@ def test_the_farewells_of_several_leavers_are_added_in_ascending_order():
             own = quadratic(sender, 0.1 + sender, 0.3)
             give(node, sender, Farewell(sender, 0, own, np.array([0.7 + sender]), epoch=2))
         order(node, begin(2))
-        return node.z.tobytes(), node.inherited.p.tobytes(), list(node.inherited.lineage)
+        return node.iterate.z.tobytes(), node.inherited.p.tobytes(), list(node.inherited.lineage)
 
     assert heir((0, 2)) == heir((2, 0))
 
@@ -567,7 +572,7 @@ def test_a_farewell_is_applied_once_however_often_and_early_it_comes():
     assert len(noted(effects, type(give(node, 2, farewell)[0]))) == 1  # the copy is dropped
     order(node, begin(2))
     assert dropped(give(node, 2, farewell)).startswith("late")
-    assert node.z == 4.0 + 1.0 + 12.0
+    assert node.iterate.z == 4.0 + 1.0 + 12.0
 
 
 def test_a_second_farewell_of_the_same_leaver_is_dropped_while_others_are_awaited():
@@ -626,7 +631,7 @@ def test_the_classic_way_takes_everything_along_and_everybody_restarts():
     circle = path(*trio(bq.wills.Classic()))
     circle.all(m.Halt(2, 1))
     leaver = circle.nodes[2]
-    leaver.inherited = quadratic(7, 1.0, 1.0)
+    leaver.iterate.inherited = quadratic(7, 1.0, 1.0)
     circle.order({2: arrange(2, 3, neighbours=None, heir=1, remaining=2)})
     (decided,) = circle.noted(Decided)
     assert decided.farewell is None
@@ -637,12 +642,12 @@ def test_the_classic_way_takes_everything_along_and_everybody_restarts():
     circle.order({k: arrange(2, 3, neighbours=(1 - k,), restart=True) for k in (0, 1)})
     circle.order(dict.fromkeys((0, 1), begin(2, until=3)))
     for k in (0, 1):
-        np.testing.assert_array_equal(circle.nodes[k].z, circle.nodes[k].g)
+        np.testing.assert_array_equal(circle.nodes[k].iterate.z, circle.nodes[k].iterate.g)
 
 
 def test_a_forgetful_leaver_hands_over_its_surplus_and_what_it_inherited():
     node = halted(started(make(will=bq.wills.Forgetful())))
-    node.inherited = quadratic(7, 1.0, 1.0)
+    node.iterate.inherited = quadratic(7, 1.0, 1.0)
     effects = order(node, arrange(2, neighbours=None, heir=0, remaining=2))
     (decided,) = noted(effects, Decided)
     farewell = only(effects, Farewell, to=0)
@@ -679,7 +684,7 @@ def test_what_compressing_the_message_changed_is_told():
     (estate,) = Rigid.asked
     assert (estate.node, estate.round, estate.remaining) == (1, 0, 2)
     assert (estate.recent, estate.carried) == (None, None)
-    np.testing.assert_array_equal(estate.z, node.z)
+    np.testing.assert_array_equal(estate.z, node.iterate.z)
     assert not estate.x.flags.writeable
 
 
@@ -689,7 +694,7 @@ def test_the_will_sees_the_tracker_of_the_last_round_not_what_a_hand_off_made_of
     order(node, arrange(2, farewells=(2,), neighbours=(0,), weights=(0.5,)))
     give(node, 2, Farewell(2, 0, ZERO, np.array([10.0]), epoch=2))
     order(node, begin(2))
-    assert node.z == 14.0
+    assert node.iterate.z == 14.0
     order(node, m.Halt(3, 2), arrange(3, neighbours=None, heir=0, remaining=1))
     assert Rigid.asked[-1].z == 4.0
 
@@ -770,6 +775,21 @@ def test_without_buddies_or_without_an_interval_there_are_no_checkpoints():
     assert not sent(rounds(started(make(tau=None), buddies=(0,)), 2), m.Checkpoint)
 
 
+def test_who_was_alone_has_a_fresh_checkpoint_for_whoever_comes():
+    """Its own is never older than the interval, though there was nobody to send it to."""
+    node = started(make(tau=3), neighbours=(), members=1)
+    effects = []
+    for t in range(1, 8):
+        effects += give(node, 1, exchange(1, t, 1.0, 1.0))
+    assert [c.round for c in noted(effects, Checkpointed)] == [3, 6]
+    assert not sent(effects, m.Checkpoint)
+    order(node, m.Halt(2, 1))
+    effects = order(node, arrange(2, 7, neighbours=(2,), weights=(0.5,), members=2, buddies=(2,)))
+    checkpoint = only(effects, m.Checkpoint, to=2)
+    assert checkpoint.round == 6
+    assert dict(checkpoint.own.lineage) == {1: 1}
+
+
 def test_who_has_no_will_leaves_the_memory_of_nobody():
     node = started(make(tau=1, will=None), buddies=(0,))
     effects = rounds(node, 1)
@@ -826,7 +846,7 @@ def test_a_checkpoint_shows_the_will_the_tracker_of_the_last_round_too():
     Rigid.asked.clear()
     node = started(make(tau=5, will=Rigid()), buddies=(0,))
     rounds(node, 1)
-    tracker, x = node.z, node.x
+    tracker, x = node.iterate.z, node.x
     for epoch, gone in ((2, 2), (3, 0)):
         order(node, m.Halt(epoch, epoch - 1), arrange(epoch, 1, buddies=(0,), farewells=(2,)))
         own = quadratic(gone, 4.0, 0.0)
@@ -835,7 +855,7 @@ def test_a_checkpoint_shows_the_will_the_tracker_of_the_last_round_too():
         order(node, begin(epoch))
         assert Rigid.asked[-1].round == 1
         np.testing.assert_array_equal(Rigid.asked[-1].z, tracker)
-    np.testing.assert_allclose(node.z, tracker + 2 * (10.0 + 4.0 * x))
+    np.testing.assert_allclose(node.iterate.z, tracker + 2 * (10.0 + 4.0 * x))
 
 
 def test_ready_is_said_only_once_every_buddy_has_kept_the_checkpoint():
@@ -945,7 +965,7 @@ def test_a_periodic_checkpoint_of_a_later_epoch_waits_for_it(state):
     if state is State.PREPARING:
         give(node, 0, Farewell(0, 4, ZERO, np.zeros(1), epoch=2))
     order(node, begin(2))
-    assert node._vault.wards[2].own is newer
+    assert node.kept.wards[2].own is newer
     assert only(order(node, m.Halt(3, 2)), m.Halted).wards == ((2, 6, (2, 7)),)
 
 
@@ -988,8 +1008,8 @@ def test_a_lost_node_is_adopted_from_its_checkpoint():
     assert only(effects, m.Ready).lineage == (2, 7)
     assert only(effects, m.Ready).stiffness == 2.0 + 3.0 + 1.0
     order(node, begin(2))
-    assert node.g == 2 * (3.0 - 1.0) + 3 * (3.0 - 0.5) + 1 * (3.0 - 2.0)
-    np.testing.assert_array_equal(node.z, node.g)  # restarted
+    assert node.iterate.g == 2 * (3.0 - 1.0) + 3 * (3.0 - 0.5) + 1 * (3.0 - 2.0)
+    np.testing.assert_array_equal(node.iterate.z, node.iterate.g)  # restarted
     # values are remembered as well as slopes
     for x in (0.0, 0.5, 3.0):
         told = 3 * (x - 0.5) ** 2 / 2 + (x - 2.0) ** 2 / 2
@@ -1027,7 +1047,7 @@ def holder(inherited):
 def test_a_withdrawal_takes_out_exactly_what_was_handed_over():
     mine, others = quadratic(2, 3.0, 0.5), quadratic(7, 1.0, 2.0)
     node = holder(mine + others)
-    z, g = node.z, node.g
+    z, g = node.iterate.z, node.iterate.g
     order(node, arrange(3, claimant=2, newcomer=2, buddies=(0,)))
     effects = give(node, 2, m.Withdrawal(3, mine))
     assert noted(effects, Withdrawn) == [Withdrawn(3, 2, exact=True)]
@@ -1036,7 +1056,9 @@ def test_a_withdrawal_takes_out_exactly_what_was_handed_over():
     assert only(give(node, 0, m.Kept(3)), m.Ready).lineage == (7,)
     order(node, begin(3))
     np.testing.assert_allclose(node.inherited.gradient([0.3]), others.gradient([0.3]), atol=1e-14)
-    np.testing.assert_allclose(node.z - node.g, z - g, atol=1e-13)  # the surplus stays
+    np.testing.assert_allclose(
+        node.iterate.z - node.iterate.g, z - g, atol=1e-13
+    )  # the surplus stays
 
 
 def test_the_last_memory_that_is_withdrawn_leaves_nothing():
@@ -1046,7 +1068,7 @@ def test_the_last_memory_that_is_withdrawn_leaves_nothing():
     give(node, 2, m.Withdrawal(3, mine))
     order(node, begin(3))
     assert node.inherited.is_zero
-    assert node.g == 4.0
+    assert node.iterate.g == 4.0
 
 
 def test_what_was_compressed_with_others_can_only_be_taken_out_approximately():
@@ -1083,18 +1105,30 @@ def test_a_withdrawal_counts_once_and_only_from_the_claimant():
 
 
 def returner(**options):
-    return make(2, purpose="return", known=(0, 1), host="here", life=1, **options)
+    return make(2, purpose="return", known=(0, 1), host="here", incarnation=1, **options)
 
 
 def test_somebody_from_outside_asks():
-    assert only(returner().apply(), m.Request, to=m.STEWARD) == m.Request(
+    assert only(returner().handle(Apply()), m.Request, to=m.STEWARD) == m.Request(
         "return", "here", (0, 1), 1
     )
 
 
-def test_founding_members_are_not_asked():
-    with pytest.raises(AssertionError):
-        make().apply()
+def test_founding_members_have_nothing_to_ask():
+    assert make().handle(Apply()) == []
+
+
+def test_the_first_receipt_counts():
+    node = returner()
+    assert node.handle(Receipt(quadratic(2, 3.0, 0.5))) == []
+    assert node.handle(Receipt(quadratic(2, 9.0, 9.0))) == []
+    assert node.receipt.p == quadratic(2, 3.0, 0.5).p
+
+
+def test_wills_that_know_the_optimum_hear_when_it_moves():
+    node = make()
+    assert node.handle(OptimumMoved(np.array([7.0]))) == []
+    assert (node.executor.setting.optimum, node.executor.setting.step) == (7.0, STEP)
 
 
 def test_a_returner_claims_its_legacy_and_begins_at_its_sponsors_iterate():
@@ -1144,18 +1178,18 @@ def test_nobody_can_claim_without_a_receipt():
 def test_a_receipt_may_become_known_once_it_is_back():
     node = returner()
     assert (node.purpose, node.receipt) == ("return", None)
-    node.receipt = quadratic(2, 3.0, 0.5)
+    assert node.handle(Receipt(quadratic(2, 3.0, 0.5))) == []
     effects = order(node, arrange(5, 9, neighbours=(1,), claim=1, sponsor=1))
     assert only(effects, m.Withdrawal, to=1).legacy is node.receipt
 
 
 def test_somebody_who_is_forgotten_only_claims():
-    node = make(2, purpose="forget", receipt=quadratic(2, 3.0, 0.5), life=1)
+    node = make(2, purpose="forget", receipt=quadratic(2, 3.0, 0.5), incarnation=1)
     effects = order(node, arrange(5, 9, neighbours=None, claim=1))
     assert [type(message) for message in sent(effects)] == [m.Withdrawal, m.Ready]
-    assert dropped(order(node, m.Dismiss(5, life=0))) == "late: of an earlier life"
+    assert dropped(order(node, m.Dismiss(5, incarnation=0))) == "late: of an earlier incarnation"
     assert node.state is State.READY
-    order(node, m.Dismiss(5, life=1))
+    order(node, m.Dismiss(5, incarnation=1))
     assert node.state is State.GONE
 
 
@@ -1176,9 +1210,14 @@ def test_a_newcomer_whose_epoch_is_abandoned_prepares_the_next_one_afresh():
 
 
 def test_whoever_was_taken_for_lost_learns_it():
-    node = started(make(life=1))
-    assert dropped(order(node, m.Dismiss(1, excluded=True, life=0))) == "late: of an earlier life"
-    assert order(node, m.Dismiss(1, excluded=True, life=1)) == [Failed("it was taken for lost")]
+    node = started(make(incarnation=1))
+    assert (
+        dropped(order(node, m.Dismiss(1, excluded=True, incarnation=0)))
+        == "late: of an earlier incarnation"
+    )
+    assert order(node, m.Dismiss(1, excluded=True, incarnation=1)) == [
+        Failed("it was taken for lost")
+    ]
     assert node.state is State.GONE
 
 
@@ -1192,19 +1231,19 @@ def test_a_new_steward_learns_everything_it_has_to_know():
     said = only(order(node, m.Inquiry()), m.Situation)
     assert (said.prepared, said.newest, said.host) == (prepared, 2, "there")
     assert said.halted == m.Halted(2, 0, (), (), leaving=False)
-    assert (said.purpose, said.known, said.life) == (None, (), 0)
+    assert (said.purpose, said.known, said.incarnation) == (None, (), 0)
 
 
 def test_a_new_steward_learns_what_somebody_outside_wants():
     said = only(order(returner(), m.Inquiry()), m.Situation)
     assert (said.present, said.begun, said.prepared, said.newest) == (None, None, None, 0)
-    assert (said.purpose, said.known, said.life) == ("return", (0, 1), 1)
+    assert (said.purpose, said.known, said.incarnation) == ("return", (0, 1), 1)
 
 
 def test_who_is_a_member_does_not_want_to_come_in_any_more():
     node = started(returner(), neighbours=(0, 1))
     said = only(order(node, m.Inquiry()), m.Situation)
-    assert (said.purpose, said.known, said.life) == (None, (), 1)
+    assert (said.purpose, said.known, said.incarnation) == (None, (), 1)
 
 
 # --- failures -----------------------------------------------------------------------------------
@@ -1287,7 +1326,7 @@ def test_who_has_no_will_cannot_leave():
 def test_verdicts_are_for_the_steward():
     node = started(make())
     (failed,) = node.handle(Lost(0))
-    assert "AssertionError" in failed.why
+    assert failed.why == "TypeError: Lost is no event of a node"
     assert node.state is State.GONE
 
 
@@ -1327,17 +1366,17 @@ def test_the_pairs_that_are_kept_are_those_of_the_core(length):
     circle = wanderer(length)
     (opening,) = circle.noted(Began, 1)
     states = [opening, *circle.noted(Completed, 1)]
-    chapter = circle.nodes[1]._memory.chapter
+    recent = circle.nodes[1].executor.path.recent
     ages = history.kept(length)[::-1]
-    np.testing.assert_array_equal(chapter.X, [states[age].x for age in ages])
-    np.testing.assert_array_equal(chapter.Z, [states[age].z for age in ages])
+    np.testing.assert_array_equal(recent.X, [states[age].x for age in ages])
+    np.testing.assert_array_equal(recent.Z, [states[age].z for age in ages])
 
 
 @pytest.mark.parametrize(
     "stops", [(8, 17), (8, 19), (8, 20, 60), (20, 25, 60), (4, 10, 19, 40), (3, 6)]
 )
 @pytest.mark.parametrize("will", [DRIFT, SECANT])
-def test_what_is_carried_over_is_what_the_vector_engines_diary_says(stops, will):
+def test_what_is_carried_over_is_what_the_vector_engine_says(stops, will):
     circle = wanderer(stops[0], will)
     for epoch, until in enumerate(stops[1:], start=2):
         onward(circle, epoch, until)
@@ -1347,18 +1386,18 @@ def test_what_is_carried_over_is_what_the_vector_engines_diary_says(stops, will)
         wills={1: will},
         problem=SimpleNamespace(objective=lambda _: node.objective),
     )
-    diary = Diary(plan)
+    histories = PathHistories(plan)
     began = {state.round: state for state in circle.noted(Began, 1)}
     states = {state.round: state for state in circle.noted(Completed, 1)}
     for t, stop in itertools.pairwise((0, *stops)):
         opening = began[t]
-        diary.open(t, stop, np.array([1]), opening.x[None], opening.z[None], 0.05, {})
+        histories.open(t, stop, np.array([1]), opening.x[None], opening.z[None], 0.05, {})
         for s in range(t + 1, stop + 1):
-            diary.note(s, states[s].x[None, None], states[s].z[None, None])
-    recent, carried = diary.of(1, stops[-1])
-    memory = node._memory
-    np.testing.assert_array_equal(memory.chapter.X, recent.X)
-    np.testing.assert_array_equal(memory.chapter.Z, recent.Z)
+            histories.note(s, states[s].x[None, None], states[s].z[None, None])
+    recent, carried = histories.of(1, stops[-1])
+    memory = node.executor.path
+    np.testing.assert_array_equal(memory.recent.X, recent.X)
+    np.testing.assert_array_equal(memory.recent.Z, recent.Z)
     assert (memory.carried is None) == (carried is None)
     assert carried is not None or stops[0] == 3
     if carried is not None:
@@ -1384,26 +1423,26 @@ def test_the_will_gets_the_pairs_and_what_was_carried_over():
     circle.order({1: arrange(3, 21, neighbours=None, heir=0, remaining=1)})
     (estate,) = seen
     assert len(estate.recent) == 2
-    assert estate.carried is circle.nodes[1]._memory.carried is not None
+    assert estate.carried is circle.nodes[1].executor.path.carried is not None
 
 
 def test_once_another_sum_is_minimised_what_was_carried_over_is_forgotten():
     circle = wanderer(20)
     onward(circle, 2, 25)
-    assert circle.nodes[1]._memory.carried is not None
+    assert circle.nodes[1].executor.path.carried is not None
     onward(circle, 3, 60, target_moves=True)
-    assert circle.nodes[1]._memory.carried is None
+    assert circle.nodes[1].executor.path.carried is None
     onward(circle, 4, 61)  # the epoch since then is about the new one
-    assert circle.nodes[1]._memory.carried is not None
+    assert circle.nodes[1].executor.path.carried is not None
 
 
 def test_an_epoch_without_rounds_does_not_interrupt_the_memory(monkeypatch):
     """Pages turn with the first round, and what is predicted then is with the step it had."""
     circle = wanderer(20)
     turned = []
-    monkeypatch.setattr(Memory, "turn_page", lambda _, x, z, step: turned.append(step))
+    monkeypatch.setattr(PathHistory, "begin", lambda _, x, z, step: turned.append(step))
     onward(circle, 2, 20, step=0.01)
-    assert len(circle.nodes[1]._memory.chapter) == 16
+    assert len(circle.nodes[1].executor.path.recent) == 16
     onward(circle, 3, 20, step=0.005)
     assert turned == []
     onward(circle, 4, 21, step=0.002)
@@ -1417,17 +1456,17 @@ def test_a_newcomer_has_a_page_to_write_its_first_checkpoint_with():
     order(node, arrange(5, 9, neighbours=(1,), weights=(0.5,), buddies=(1,), sponsor=1))
     effects = give(node, 1, m.Welcome(5, np.array([6.0])))
     assert len(noted(effects, Checkpointed)) == 1
-    assert len(node._memory.chapter) == 1
+    assert len(node.executor.path.recent) == 1
 
 
 def test_a_memory_of_its_own():
-    memory = Memory(loss(), by_gradients=False)
-    memory.turn_page(np.zeros(1), np.zeros(1), STEP)
+    memory = PathHistory(loss(), by_gradients=False)
+    memory.begin(np.zeros(1), np.zeros(1), STEP)
     assert memory.carried is None
     memory.note(np.ones(1), np.ones(1))
-    np.testing.assert_array_equal(memory.chapter.X, [[1.0], [0.0]])
-    memory.turn_page(np.ones(1), np.ones(1), STEP)
-    assert len(memory.chapter) == 1
+    np.testing.assert_array_equal(memory.recent.X, [[1.0], [0.0]])
+    memory.begin(np.ones(1), np.ones(1), STEP)
+    assert len(memory.recent) == 1
     assert memory.carried is None  # one round says nothing
 
 

@@ -1,15 +1,16 @@
 """What cannot be right: a message of a broken process changes nothing, and breaks no other one.
 
 Every field of every message is filled with what makes no sense: numbers of nodes that are not
-there, of the node itself, negative and huge ones, epochs and lives of others, vectors of another
-dimension, NaN. A node or a steward, in whatever state, never raises; it sends nothing that cannot
-be sent; and where the message is impossible, it is as if it had never come, but that its sender is
-accused, or given up.
+there, of the node itself, negative and huge ones, epochs and incarnations of others, vectors of
+another dimension, NaN. A node or a steward, in whatever state, never raises; it sends nothing that
+cannot be sent; and where the message is impossible, it is as if it had never come, but that its
+sender is accused, or given up.
 """
 
 import math
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from protocol.hand import arrange, give, halted, make, order, quadratic, started
 from protocol.test_states import FAREWELL, MESSAGES, RETURN, member, newcomer, prepares
-from protocol.test_steward import RING, Desk, Successor, all_begun, dropped, sent, situation
+from protocol.test_steward import (
+    LONG,
+    RING,
+    Desk,
+    Successor,
+    all_begun,
+    away,
+    dropped,
+    sent,
+    situation,
+)
 
 import bequest as bq
 from bequest.core.farewell import Farewell
@@ -25,14 +36,16 @@ from bequest.core.legacy import Legacy
 from bequest.protocol import messages as m
 from bequest.protocol import wire
 from bequest.protocol.events import Committed, Dropped, Failed, Lost, Received, Send
+from bequest.protocol.iterate import Iterate
 from bequest.protocol.node import Node
+from bequest.protocol.preparation import Preparation
 from bequest.protocol.states import State
 from bequest.protocol.steward import Phase
 
 some = settings(deadline=None, max_examples=150, derandomize=True)
 NAN, INF, HUGE = math.nan, math.inf, (1 << 63) - 1
 ZERO = Legacy.zero(1)
-# Numbers of nodes, epochs, rounds, lives and terms: those that are there and those that are not.
+# Numbers of nodes, epochs, rounds, incarnations and terms: those that exist and those that do not.
 INTEGERS = (-7, -1, 0, 1, 2, 3, 5, 9, 11, 999, 1 << 20, 1 << 40, HUGE)
 FLOATS = (NAN, INF, -INF, -1.0, 0.0, 0.25, 1.0, 1e308, 5e-324)
 
@@ -230,7 +243,7 @@ IMPOSSIBLE_MEMORIES = {
 def heir():
     """Node 1, which remembers 3 and inherits from 2."""
     node = started(make(1))
-    node.inherited = of({3: 1})
+    node.iterate.inherited = of({3: 1})
     halted(node)
     order(node, arrange(2, farewells=(2,)))
     return node
@@ -287,7 +300,24 @@ def test_a_checkpoint_that_cannot_be_right_is_not_kept(checkpoint):
     node = member(State.HALTED)
     check_accused(node, 0, checkpoint)
     assert give(node, 0, m.Checkpoint(1, 5, of({0: 1}), None)) == []
-    assert node._vault.wards[0].round == 5
+    assert node.kept.wards[0].round == 5
+
+
+def test_a_newcomer_does_not_keep_a_memory_without_a_number():
+    """It has not heard of any node yet, but all of them have one."""
+    node = newcomer(State.PREPARING)
+    check_accused(node, 0, m.Checkpoint(2, 0, of({0: 1}), of({-1: 1})))
+    assert give(node, 0, m.Checkpoint(2, 0, of({0: 1}), of({7: 1})))
+
+
+def test_what_rounding_leaves_of_a_withdrawn_curvature_is_not_below_zero():
+    left = of({7: 1}, eta=0.7) + of({5: 1}, eta=0.1) - of({7: 1}, eta=0.7)
+    rest = left + of({6: 1}, eta=0.0) - of({5: 1}, eta=0.1)
+    assert rest.eta < 0
+    iterate = Iterate(SimpleNamespace(curvature=bq.Curvature(0.0, 0.0)), np.zeros(1), 0.1)
+    iterate.inherited = rest
+    ready = Preparation(1, ARRANGE, iterate, None, {}, None).readiness()
+    assert (ready.stiffness, ready.lineage) == (0.0, (6,))
 
 
 class Confused(bq.wills.Will):
@@ -378,7 +408,7 @@ DESKS = [founding, beginning, running, halting, leaving, adopting, arriving, ask
 def reports(desk):
     """What a node says to the steward when all is well, or would at another time."""
     steward = desk.steward
-    newest, epoch = steward._newest or 1, steward.epoch or 1
+    newest, epoch = steward._newest or 1, steward.present.number or 1
     begun = running() if desk.begin is None else desk
     placed = situation(begun, 0, begun=(all_begun(running())[0].present, running().begin), newest=1)
     return [
@@ -414,27 +444,32 @@ def test_no_message_breaks_the_steward(data):
         effects = desk.begun(follow) or follow
         check_sendable(m.STEWARD, effects)
     heard = {0, 1, 2, 3, 9, sender}
-    assert set(steward.network) | {i for o in steward.network.values() for i in o} <= heard
-    assert {i for inside in steward._lineage.values() for i in inside} <= heard
-    assert steward.lost <= heard
+    assert (
+        set(steward.present.network) | {i for o in steward.present.network.values() for i in o}
+        <= heard
+    )
+    assert {i for inside in steward.present.lineage.values() for i in inside} <= heard
+    assert steward.register.lost <= heard
     assert math.isfinite(steward.step)
     assert steward._newest < 3 << 20
 
 
-def given_up(desk, sender, message, life=0):
+def given_up(desk, sender, message, incarnation=0):
     """Hand over a message that cannot be right: its sender is given up, and that is all."""
     effects = desk.tell(sender, message)
     assert effects[0] == Dropped(sender, type(message).__name__, "this cannot be right")
     assert effects[1].to == (sender,)
     assert effects[1].message.excluded
-    assert effects[1].message.life == life
+    assert effects[1].message.incarnation == incarnation
     return effects[2:]
 
 
-def check_given_up(make_desk, sender, message, life=0):
+def check_given_up(make_desk, sender, message, incarnation=0):
     """It is as if the sender had died instead."""
     desk, twin = make_desk(), make_desk()
-    assert given_up(desk, sender, message, life) == twin.steward.handle(Lost(sender, life=life))
+    assert given_up(desk, sender, message, incarnation) == twin.steward.handle(
+        Lost(sender, incarnation=incarnation)
+    )
     assert snapshot(desk.steward) == snapshot(twin.steward)
     return desk
 
@@ -456,7 +491,7 @@ STOPPED = m.Halted(2, 5, (), (), leaving=False)
 )  # fmt: skip
 def test_a_node_that_reports_what_cannot_be_is_given_up(halted):
     desk = check_given_up(halting, 0, halted)
-    assert desk.steward._dead == {0}
+    assert desk.steward.present.dead == {0}
 
 
 def test_nor_can_it_stop_by_itself_like_that():
@@ -485,11 +520,27 @@ def test_a_node_that_is_ready_for_what_cannot_be_is_given_up(make_desk, sender, 
 def test_a_newcomer_is_given_up_in_the_life_in_which_it_asks():
     def returning():
         desk = running()
-        desk.stop(desk.tell(9, m.Request("join", "", (0, 1), life=4)))
+        desk.stop(desk.tell(9, m.Request("join", "", (0, 1), incarnation=4)))
         return desk
 
-    desk = check_given_up(returning, 9, m.Ready(2, 1.0, (9,)), life=4)
-    assert desk.steward._register.requests == {}
+    desk = check_given_up(returning, 9, m.Ready(2, 1.0, (9,)), incarnation=4)
+    assert desk.steward.register.requests == {}
+
+
+def test_a_node_that_only_asks_to_be_forgotten_can_be_accused():
+    """Of a receipt that makes no sense, say: it has no place in the epoch that is prepared."""
+    desk = away()
+    desk.stop(desk.tell(2, m.Request("forget", "", (), incarnation=1)))
+    effects = desk.tell(1, m.Accusation(desk.steward.present.number, 2, "it is said"))
+    assert sent(effects, m.Dismiss)[2,] == m.Dismiss(2, excluded=True, incarnation=1)
+    assert desk.steward.register.requests == {}
+
+
+def test_a_leaver_may_forget_all_that_it_remembers():
+    desk = Desk(LONG).running()
+    desk.change(desk.tell(3, m.LeaveRequest()), lineage={2: (3,)})
+    committed, _ = desk.change(desk.tell(2, m.LeaveRequest()), forgets={2: (2, 3)})
+    assert committed.lost == (2, 3)
 
 
 def test_what_the_right_ones_say_is_still_right():
@@ -547,8 +598,8 @@ SITUATIONS = {
     "a beginning without a place": placed(present=None),
     "a place without a beginning": placed(begun=None),
     "a wish of one who is there": placed(purpose="return"),
-    "no life": placed(life=-1),
-    "another life than it is asked in": placed(life=1),
+    "no incarnation": placed(incarnation=-1),
+    "another incarnation than it is asked in": placed(incarnation=1),
     "a preparation of the past": placed(prepared=placed().present),
     "a preparation that cannot be": placed(prepared=arrange(2, neighbours=(0, 2)), newest=2),
     "a preparation that it has not heard of": placed(prepared=arrange(5, neighbours=(1, 3))),
@@ -569,8 +620,10 @@ def test_a_node_in_a_situation_that_cannot_be_is_given_up(name):
 def test_a_node_outside_in_a_situation_that_cannot_be_is_told():
     desk = running()
     other = Successor(desk, {**dict.fromkeys(range(4), 0), 9: 3}, term=1)
-    given_up(other, 9, m.Situation(None, None, None, -1, STOPPED, "", "join", (0,), 3), life=3)
-    assert 9 not in other.steward._waiting
+    given_up(
+        other, 9, m.Situation(None, None, None, -1, STOPPED, "", "join", (0,), 3), incarnation=3
+    )
+    assert 9 not in other.steward._recovery.waiting
 
 
 @pytest.mark.parametrize(
@@ -598,14 +651,14 @@ def test_a_node_that_has_prepared_another_epoch_than_the_one_that_has_begun_is_g
         effects += other.tell(node, replace(after[node], begun=begin, newest=2))
     assert sent(effects, m.Dismiss)[0,].excluded
     assert sent(effects, m.Halt).keys() == {(1, 2, 3)}
-    assert other.steward._dead == {0}
-    assert other.steward.round == 0
+    assert other.steward.present.dead == {0}
+    assert other.steward.present.round == 0
 
 
 def test_a_wrong_round_of_one_does_not_make_the_others_wrong():
     other = asking()
     effects = other.tell(0, placed(present__round=7))
-    assert other.steward.round == 0
+    assert other.steward.present.round == 0
     assert sent(effects, m.Halt).keys() == {(0, 1, 2, 3)}
 
 

@@ -1,6 +1,8 @@
 """Every state and every message: what a node does about it is written down here once more."""
 
+import inspect
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,10 +10,12 @@ from protocol.hand import arrange, begin, exchange, give, make, order, quadratic
 
 from bequest.core.farewell import Farewell
 from bequest.core.legacy import Legacy
+from bequest.protocol import dispatch
 from bequest.protocol import messages as m
-from bequest.protocol.events import Dropped, Received, Send
+from bequest.protocol import node as node_module
+from bequest.protocol.events import Apply, Dropped, Received, Send
 from bequest.protocol.node import Node
-from bequest.protocol.states import FOR_THE_STEWARD, TABLE, State
+from bequest.protocol.states import FOR_THE_STEWARD, NEXT, TABLE, State, Turn, diagram
 
 # A row per message, a column per state: the state afterwards and what happens.
 #   drop    it is dropped, with a record
@@ -131,7 +135,7 @@ def member(state, kind=m.Exchange):
     give(node, 0, m.Kept(1), m.Checkpoint(1, 0, ZERO, ZERO))
     order(node, begin(1))
     if kind is m.Withdrawal:
-        node.inherited = MESSAGES["Withdrawal"][1].legacy
+        node.iterate.inherited = MESSAGES["Withdrawal"][1].legacy
     give(node, 2, exchange(1, 1, 2.0, 2.0))
     if state is State.RUNNING:
         return node
@@ -156,8 +160,8 @@ RETURN = arrange(2, 5, neighbours=(0,), weights=(0.5,), buddies=(0,), claim=0, s
 
 
 def newcomer(state, kind=m.Exchange):
-    node = make(1, purpose="return", receipt=OWN, life=1)
-    node.apply()
+    node = make(1, purpose="return", receipt=OWN, incarnation=1)
+    node.handle(Apply())
     if state is State.OUTSIDE:
         return node
     order(node, RETURN)
@@ -211,12 +215,12 @@ def test_what_a_member_does(name, state, after, happens):
 def test_what_a_newcomer_does(name, state, after, happens):
     # the steward may begin anew without a newcomer's having been told to stop
     anew = RETURN if state is State.OUTSIDE else arrange(3, 6, neighbours=(0,), claim=0, sponsor=0)
-    life = {
-        "Arrange": (m.STEWARD, replace(anew, life=1)),
-        "Dismiss": (m.STEWARD, m.Dismiss(2, life=1)),
-        "Dismiss!": (m.STEWARD, m.Dismiss(2, excluded=True, life=1)),
+    incarnation = {
+        "Arrange": (m.STEWARD, replace(anew, incarnation=1)),
+        "Dismiss": (m.STEWARD, m.Dismiss(2, incarnation=1)),
+        "Dismiss!": (m.STEWARD, m.Dismiss(2, excluded=True, incarnation=1)),
     }
-    check(newcomer(state), (MESSAGES | life)[name], name, state, after, happens)
+    check(newcomer(state), (MESSAGES | incarnation)[name], name, state, after, happens)
 
 
 # --- one steward after the other ---------------------------------------------------------------
@@ -319,3 +323,45 @@ def test_what_is_no_message_at_all_is_dropped():
     node = member(State.RUNNING)
     (record,) = node.handle(Received(2, "hello"))
     assert record == Dropped(2, "str", "not expected when running")
+
+
+# --- from state to state -------------------------------------------------------------------------
+
+
+def steps(start):
+    """Every state that some turn leads to from there, at once or after one more."""
+    once = {after for (before, _), after in NEXT.items() if before is start}
+    return once | {after for (before, _), after in NEXT.items() if before in once}
+
+
+@pytest.mark.parametrize("table", [MEMBER, NEWCOMER])
+def test_every_change_of_state_is_in_the_table_of_turns(table):
+    for (name, state), (after, _) in expected(table).items():
+        assert after is state or after in steps(state), (name, state, after)
+
+
+def test_a_turn_that_is_not_in_the_table_is_impossible():
+    node = member(State.OUTSIDE)
+    for state, turn in [(s, t) for s in State for t in Turn if (s, t) not in NEXT]:
+        node.state = state
+        with pytest.raises(KeyError):
+            node._turn(turn)
+        assert node.state is state
+
+
+def test_states_change_in_one_place_only():
+    sources = [Path(inspect.getfile(module)).read_text() for module in (node_module, dispatch)]
+    assignments = [line for s in sources for line in s.splitlines() if "self.state = " in line]
+    assert [line.strip() for line in assignments] == [
+        "self.state = State.OUTSIDE",
+        "self.state = NEXT[self.state, turn]",
+    ]
+
+
+def test_the_diagram_in_the_architecture_is_the_table():
+    page = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text()
+    assert f"```mermaid\n{diagram()}\n```" in page
+    for (before, turn), after in NEXT.items():
+        everywhere = all((state, turn) in NEXT for state in State if state is not State.GONE)
+        drawn = f"    {before} --> {after}: {turn}" in diagram().splitlines()
+        assert drawn == (before is not after and not everywhere)

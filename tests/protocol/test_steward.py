@@ -15,11 +15,13 @@ from bequest.protocol.events import (
     Committed,
     Dropped,
     Finished,
+    Found,
     Handover,
     Leave,
     Lost,
     Received,
     Send,
+    TakeOver,
 )
 from bequest.protocol.states import FOR_THE_STEWARD
 from bequest.protocol.steward import Charter, Phase, Steward
@@ -91,11 +93,11 @@ class Desk:
         assert not vectors_in(message)
         return self.note(self.steward.handle(Received(sender, message)))
 
-    def lose(self, node, life=0):
-        return self.note(self.steward.handle(Lost(node, life=life)))
+    def lose(self, node, incarnation=0):
+        return self.note(self.steward.handle(Lost(node, incarnation=incarnation)))
 
     def found(self):
-        return self.note(self.steward.found())
+        return self.note(self.steward.handle(Found()))
 
     # --- answers of everybody who was asked ---------------------------------------------------
 
@@ -163,8 +165,8 @@ class Desk:
     def report(self, t=10, *, leaving=(), epoch=None):
         """Everybody stops by itself at the end of the epoch."""
         said = []
-        for node in sorted(self.steward.network):
-            at = epoch or self.steward.epoch
+        for node in sorted(self.steward.present.network):
+            at = epoch or self.steward.present.number
             said += self.tell(node, m.Halted(at, t, self.inherited(node), (), node in leaving))
         return said
 
@@ -242,7 +244,7 @@ def test_the_inspection_would_find_one():
 def test_what_is_for_nodes_is_not_its_business(message):
     desk = Desk().running()
     before = desk.steward.__dict__.copy()
-    assert dropped(desk.steward.handle(Received(0, message))) == "not the steward's business"
+    assert dropped(desk.steward.handle(Received(0, message))) == "not for the steward"
     assert desk.steward.__dict__ == before
 
 
@@ -267,7 +269,9 @@ def test_the_first_epoch():
     effects = desk.prepare(effects)
     begin = m.Begin(1, 0.1, 10, ((0, ()), (1, ()), (2, ())), ())
     assert sent(effects, m.Begin) == {(0, 1, 2): begin}
-    assert only(effects, Committed) == Committed(1, 0, False, (0, 1, 2), (), (), None, None, ())
+    assert only(effects, Committed) == Committed(
+        1, 0, False, (0, 1, 2), (), (), None, None, (), (0, 0, 0)
+    )
     assert desk.steward.phase is Phase.BEGINNING
     assert desk.tell(0, m.Begun(1)) == []
     assert desk.tell(1, m.Begun(1)) == []
@@ -680,7 +684,7 @@ def test_when_everybody_is_lost_after_the_end_that_is_said_too():
     assert desk.report(10) == [Finished(10)]
     assert sent(desk.lose(0), m.Halt)
     assert only(desk.lose(1), Finished).round == 0  # since then nothing has begun
-    assert desk.steward.lost == {0, 1}
+    assert desk.steward.register.lost == {0, 1}
 
 
 def test_after_the_end_one_may_still_leave_but_for_the_last():
@@ -707,22 +711,45 @@ def test_when_everybody_is_lost_it_is_over():
     desk.lose(0)
     effects = desk.lose(1)
     assert only(effects, Finished) == Finished(0)
-    assert desk.steward.lost == {0, 1}
+    assert desk.steward.register.lost == {0, 1}
     assert set(sent(effects, m.Dismiss)) == {(0,), (1,)}  # should they be there after all
     assert desk.steward.phase is Phase.FINISHED
-    # whoever comes now has nobody to come to; it is over once
-    effects = desk.tell(1, m.Request("return", "", (), life=1))
-    assert all(message.life == 0 for message in sent(effects, m.Dismiss).values())
-    assert not any(isinstance(effect, Finished) for effect in effects)
+    # a node that comes now has no node to come to, and is told so; it is over once
+    effects = desk.tell(1, m.Request("return", "", (), incarnation=1))
+    assert effects == [Send((1,), m.Dismiss(1, excluded=True, incarnation=1))]
+    assert desk.steward.register.requests == {}
     assert desk.steward.phase is Phase.FINISHED
+
+
+def test_a_node_that_is_about_to_come_is_told_when_no_node_is_left():
+    desk = away()
+    desk.stop(desk.tell(2, m.Request("return", "", (1,), incarnation=1)))
+    desk.tell(9, m.Request("join", ""))
+    desk.lose(0)
+    effects = desk.lose(1)
+    assert only(effects, Finished) == Finished(5)
+    told = sent(effects, m.Dismiss)
+    assert told[(2,)] == m.Dismiss(2, excluded=True, incarnation=1)
+    assert told[(9,)] == m.Dismiss(2, excluded=True)
+
+
+def test_a_node_that_comes_to_a_network_that_was_never_founded_is_told_so():
+    desk = Desk(PAIR)
+    desk.found()
+    desk.tell(9, m.Request("join", ""))
+    desk.lose(0)
+    effects = desk.lose(1)
+    assert only(effects, Finished) == Finished(0)
+    assert (9,) in sent(effects, m.Dismiss)
+    assert sent(desk.tell(8, m.Request("join", "")), m.Dismiss).keys() == {(8,)}
 
 
 def test_when_everybody_is_lost_so_is_whatever_they_remembered():
     desk = away()
     desk.lose(0)
-    assert desk.steward.lost == set()  # there may be a checkpoint yet
+    assert desk.steward.register.lost == set()  # there may be a checkpoint yet
     assert only(desk.lose(1), Finished) == Finished(5)
-    assert desk.steward.lost == {0, 1, 2}
+    assert desk.steward.register.lost == {0, 1, 2}
 
 
 # --- accusations --------------------------------------------------------------------------------
@@ -739,12 +766,14 @@ def test_who_is_accused_is_taken_for_lost_and_told():
 
 def test_an_accusation_of_an_earlier_life_is_not_held_against_the_next():
     desk = away_and_back()
-    assert dropped(desk.tell(0, m.Accusation(1, 2, "nonsense"))) == "late: of an earlier life"
-    assert sent(desk.tell(0, m.Accusation(desk.steward.epoch, 2, "nonsense")), m.Halt)
+    assert (
+        dropped(desk.tell(0, m.Accusation(1, 2, "nonsense"))) == "late: of an earlier incarnation"
+    )
+    assert sent(desk.tell(0, m.Accusation(desk.steward.present.number, 2, "nonsense")), m.Halt)
 
 
 def test_a_newcomer_accuses_in_the_name_of_the_epoch_that_it_is_to_come_in_with():
-    """It is in none yet; its sponsor, who has come back, is not to pass for an earlier life."""
+    """It is in none yet; its sponsor, who has come back, is not its earlier incarnation."""
     desk = away_and_back()
     desk.stop(desk.tell(9, m.Request("join", "", (2,))))
     assert desk.arranged[9].sponsor == 2
@@ -756,10 +785,10 @@ def test_who_claims_with_nonsense_is_not_waited_for():
     """Its holder cannot go on without the withdrawal, and will not get a better one."""
     desk = Desk(PATH).running()
     desk.change(desk.tell(2, m.LeaveRequest()), lineage={1: (2,)})
-    effects = desk.stop(desk.tell(2, m.Request("return", "", (1,), life=1)))
+    effects = desk.stop(desk.tell(2, m.Request("return", "", (1,), incarnation=1)))
     assert desk.arranged[2].claim == 1
     effects = desk.tell(1, m.Accusation(2, 2, "a withdrawal that cannot be right"))
-    assert sent(effects, m.Dismiss) == {(2,): m.Dismiss(2, excluded=True, life=1)}
+    assert sent(effects, m.Dismiss) == {(2,): m.Dismiss(2, excluded=True, incarnation=1)}
     committed, _ = desk.change(effects)
     assert (committed.arrival, committed.members) == (None, (0, 1))
 
@@ -776,14 +805,16 @@ def away(edges=PATH, node=2, heir=1, **fields):
 
 def away_and_back():
     desk = away()
-    committed, _ = desk.change(desk.tell(2, m.Request("return", "", (1,), life=1)), lineage={1: ()})
+    committed, _ = desk.change(
+        desk.tell(2, m.Request("return", "", (1,), incarnation=1)), lineage={1: ()}
+    )
     assert committed.members == (0, 1, 2)
     return desk
 
 
 def test_a_return():
     desk = away()
-    effects = desk.tell(2, m.Request("return", "elsewhere", (0, 1, 7), life=1))
+    effects = desk.tell(2, m.Request("return", "elsewhere", (0, 1, 7), incarnation=1))
     assert sent(effects, m.Halt) == {(0, 1): m.Halt(3, 2)}
     effects = desk.stop(effects)
     back, its_holder = desk.arranged[2], desk.arranged[1]
@@ -800,8 +831,8 @@ def test_a_return():
 def test_a_return_of_somebody_whom_nobody_remembers():
     desk = Desk(PATH, buddies=0).running()
     desk.change(desk.lose(2))
-    assert desk.steward.lost == {2}
-    effects = desk.stop(desk.tell(2, m.Request("return", "", (), life=1)))
+    assert desk.steward.register.lost == {2}
+    effects = desk.stop(desk.tell(2, m.Request("return", "", (), incarnation=1)))
     assert (desk.arranged[2].claim, desk.arranged[2].sponsor) == (None, 0)
     assert desk.arranged[2].neighbours == (0,)  # it knows nobody who is there
     assert not desk.arranged[2].target_moves  # it had never been given up: it was lost
@@ -811,14 +842,14 @@ def test_a_return_of_somebody_whom_nobody_remembers():
 
 def test_a_return_of_somebody_who_had_been_forgotten_moves_the_target():
     desk = away()
-    desk.change(desk.tell(2, m.Request("forget", "", (), life=1)), lineage={1: ()})
-    desk.stop(desk.tell(2, m.Request("return", "", (), life=2)))
+    desk.change(desk.tell(2, m.Request("forget", "", (), incarnation=1)), lineage={1: ()})
+    desk.stop(desk.tell(2, m.Request("return", "", (), incarnation=2)))
     assert desk.arranged[2].target_moves
 
 
 def test_a_holder_takes_in_who_knows_nobody():
     desk = away()
-    desk.stop(desk.tell(2, m.Request("return", "", (), life=1)))
+    desk.stop(desk.tell(2, m.Request("return", "", (), incarnation=1)))
     assert desk.arranged[2].neighbours == (1,)
 
 
@@ -835,15 +866,15 @@ def test_somebody_joins():
 
 def test_somebody_is_forgotten():
     desk = away()
-    effects = desk.stop(desk.tell(2, m.Request("forget", "", (), life=1)))
-    assert desk.arranged[2] == m.Arrange(3, 5, False, 2, claim=1, life=1)
+    effects = desk.stop(desk.tell(2, m.Request("forget", "", (), incarnation=1)))
+    assert desk.arranged[2] == m.Arrange(3, 5, False, 2, claim=1, incarnation=1)
     assert desk.arranged[1].claimant == 2
     assert desk.arranged[1].target_moves
     effects = desk.prepare(effects, lineage={1: ()})
     committed = only(effects, Committed)
     assert committed.arrival == Arrival("forget", 2, 1, None, ())
     assert (committed.members, committed.lost) == ((0, 1), ())
-    assert sent(desk.begun(effects), m.Dismiss) == {(2,): m.Dismiss(3, life=1)}
+    assert sent(desk.begun(effects), m.Dismiss) == {(2,): m.Dismiss(3, incarnation=1)}
 
 
 def test_arrivals_come_one_at_a_time_forgets_returns_joins():
@@ -853,8 +884,8 @@ def test_arrivals_come_one_at_a_time_forgets_returns_joins():
     desk.change(effects, lineage={3: (4, 5)})
     effects = desk.tell(8, m.Request("join", ""))
     desk.tell(7, m.Request("join", ""))
-    desk.tell(5, m.Request("return", "", (), life=1))
-    desk.tell(4, m.Request("forget", "", (), life=1))
+    desk.tell(5, m.Request("return", "", (), incarnation=1))
+    desk.tell(4, m.Request("forget", "", (), incarnation=1))
     came = []
     while sent(effects, m.Halt):
         committed, effects = desk.change(effects)
@@ -873,67 +904,75 @@ def test_departures_come_before_arrivals():
 
 def test_a_request_is_made_once_and_by_the_latest_life():
     desk = away()
-    assert dropped(desk.tell(2, m.Request("return", "", (), life=0))).startswith("a duplicate")
-    effects = desk.tell(2, m.Request("return", "", (), life=2))
-    assert dropped(desk.tell(2, m.Request("return", "", (), life=2))).startswith("a duplicate")
-    assert dropped(desk.tell(2, m.Request("return", "", (), life=1))).startswith("a duplicate")
+    assert dropped(desk.tell(2, m.Request("return", "", (), incarnation=0))).startswith(
+        "a duplicate"
+    )
+    effects = desk.tell(2, m.Request("return", "", (), incarnation=2))
+    assert dropped(desk.tell(2, m.Request("return", "", (), incarnation=2))).startswith(
+        "a duplicate"
+    )
+    assert dropped(desk.tell(2, m.Request("return", "", (), incarnation=1))).startswith(
+        "a duplicate"
+    )
     desk.change(effects, lineage={1: ()})
-    assert dropped(desk.tell(2, m.Request("return", "", (), life=2))).startswith("a duplicate")
+    assert dropped(desk.tell(2, m.Request("return", "", (), incarnation=2))).startswith(
+        "a duplicate"
+    )
 
 
 def test_a_request_of_the_dead_is_late_and_should_they_live_they_are_told():
     desk = Desk(PATH).running()
-    assert desk.lose(9, life=0) == []
-    effects = desk.tell(9, m.Request("join", "", (), life=0))
-    assert effects == [Send((9,), m.Dismiss(1, excluded=True, life=0))]
-    assert desk.steward._register.requests == {}
-    assert sent(desk.tell(9, m.Request("join", "", (), life=1)), m.Halt)
+    assert desk.lose(9, incarnation=0) == []
+    effects = desk.tell(9, m.Request("join", "", (), incarnation=0))
+    assert effects == [Send((9,), m.Dismiss(1, excluded=True, incarnation=0))]
+    assert desk.steward.register.requests == {}
+    assert sent(desk.tell(9, m.Request("join", "", (), incarnation=1)), m.Halt)
 
 
 def test_who_asks_again_in_a_later_life_is_arranged_for_anew():
-    """The life that the arrangement is about must be over: nobody would ever be ready."""
+    """The incarnation that the arrangement is about must be over: nobody would ever be ready."""
     desk = away()
-    desk.stop(desk.tell(2, m.Request("return", "here", (1,), life=1)))
-    assert (desk.arranged[2].epoch, desk.arranged[2].life) == (3, 1)
-    effects = desk.tell(2, m.Request("return", "there", (0,), life=2))
+    desk.stop(desk.tell(2, m.Request("return", "here", (1,), incarnation=1)))
+    assert (desk.arranged[2].epoch, desk.arranged[2].incarnation) == (3, 1)
+    effects = desk.tell(2, m.Request("return", "there", (0,), incarnation=2))
     assert effects == [Send((0, 1), m.Halt(4, 2))]
     assert dropped(desk.tell(2, m.Ready(3, 1.0, ()))).startswith("late")
     effects = desk.stop(effects)
-    assert (desk.arranged[2].epoch, desk.arranged[2].life) == (4, 2)
+    assert (desk.arranged[2].epoch, desk.arranged[2].incarnation) == (4, 2)
     assert desk.arranged[2].neighbours == (0,)
     committed = only(desk.prepare(effects, lineage={1: ()}), Committed)
     assert committed.arrival == Arrival("return", 2, 1, 1, (0,))
-    assert (desk.steward._register.lives[2], desk.steward._register.hosts[2]) == (2, "there")
+    assert (desk.steward.register.incarnations[2], desk.steward.register.hosts[2]) == (2, "there")
 
 
 @pytest.mark.parametrize("halting", [True, False])
 def test_who_asks_again_before_its_turn_only_replaces_its_request(halting):
     desk = away()
-    effects = desk.tell(2, m.Request("return", "", (1,), life=1))
+    effects = desk.tell(2, m.Request("return", "", (1,), incarnation=1))
     if not halting:
         desk.tell(9, m.Request("forget", ""))  # which comes first
         desk.stop(effects)
-        assert desk.steward._draft.arrival.node == 9
-    assert desk.tell(2, m.Request("return", "", (1,), life=2)) == []
-    assert desk.steward._register.requests[2].life == 2
+        assert desk.steward._change.draft.arrival.node == 9
+    assert desk.tell(2, m.Request("return", "", (1,), incarnation=2)) == []
+    assert desk.steward.register.requests[2].incarnation == 2
 
 
 def test_orders_are_for_the_life_that_is_there_or_that_asks():
     desk = away_and_back()
-    effects = desk.stop(desk.tell(9, m.Request("join", "", (0,), life=4)))
-    arranged = {to[0]: a.life for to, a in sent(effects, m.Arrange).items()}
+    effects = desk.stop(desk.tell(9, m.Request("join", "", (0,), incarnation=4)))
+    arranged = {to[0]: a.incarnation for to, a in sent(effects, m.Arrange).items()}
     assert arranged == {0: 0, 1: 0, 2: 1, 9: 4}
     desk.begun(desk.prepare(effects))
-    desk.stop(desk.tell(2, m.LeaveRequest(life=1)))
-    assert (desk.arranged[2].heir, desk.arranged[2].life) == (1, 1)
+    desk.stop(desk.tell(2, m.LeaveRequest(incarnation=1)))
+    assert (desk.arranged[2].heir, desk.arranged[2].incarnation) == (1, 1)
 
 
 def test_whoever_asks_to_come_back_is_not_there_any_more():
     desk = Desk(PATH).running()
-    effects = desk.tell(2, m.Request("return", "", (1,), life=1))
+    effects = desk.tell(2, m.Request("return", "", (1,), incarnation=1))
     committed, after = desk.change(effects, wards={1: ((2, 3, (2,)),)}, lineage={1: (2,)})
     assert [a.node for a in committed.adoptions] == [2]
-    assert sent(after, m.Dismiss) == {(2,): m.Dismiss(2, excluded=True, life=0)}
+    assert sent(after, m.Dismiss) == {(2,): m.Dismiss(2, excluded=True, incarnation=0)}
     committed, _ = desk.change(after, lineage={1: ()})
     assert committed.arrival == Arrival("return", 2, 1, 1, (1,))
 
@@ -941,18 +980,18 @@ def test_whoever_asks_to_come_back_is_not_there_any_more():
 def test_a_founder_that_starts_again_before_the_beginning_comes_back():
     desk = Desk(PATH)
     desk.found()
-    effects = desk.tell(2, m.Request("return", "", (1,), life=1))
+    effects = desk.tell(2, m.Request("return", "", (1,), incarnation=1))
     assert sent(effects, m.Arrange).keys() == {(0,), (1,)}
     after = desk.begun(desk.prepare(effects))
-    assert sent(after, m.Dismiss) == {(2,): m.Dismiss(2, excluded=True, life=0)}
+    assert sent(after, m.Dismiss) == {(2,): m.Dismiss(2, excluded=True, incarnation=0)}
     committed, _ = desk.change(after)
     assert committed.arrival.node == 2
 
 
 def test_an_arrival_that_is_lost_is_not_waited_for():
     desk = away()
-    effects = desk.stop(desk.tell(2, m.Request("return", "", (1,), life=1)))
-    effects = desk.lose(2, life=1)
+    effects = desk.stop(desk.tell(2, m.Request("return", "", (1,), incarnation=1)))
+    effects = desk.lose(2, incarnation=1)
     assert sent(effects, m.Halt) == {(0, 1): m.Halt(4, 2)}
     committed, _ = desk.change(effects)
     assert committed.arrival is None
@@ -969,21 +1008,23 @@ def test_a_request_that_is_lost_before_its_turn_is_dropped_and_its_sender_told()
 
 def test_a_verdict_on_an_earlier_life_is_late():
     desk = away_and_back()
-    assert dropped(desk.lose(2, life=0)) == "late: of an earlier life"
-    assert sent(desk.lose(2, life=1), m.Halt)
+    assert dropped(desk.lose(2, incarnation=0)) == "late: of an earlier incarnation"
+    assert sent(desk.lose(2, incarnation=1), m.Halt)
 
 
 def test_the_wish_of_an_earlier_life_is_not_held_against_the_next():
     desk = away_and_back()
-    assert dropped(desk.tell(2, m.LeaveRequest(life=0))) == "late: of an earlier life"
-    assert sent(desk.tell(2, m.LeaveRequest(life=1)), m.Halt)
+    assert dropped(desk.tell(2, m.LeaveRequest(incarnation=0))) == "late: of an earlier incarnation"
+    assert sent(desk.tell(2, m.LeaveRequest(incarnation=1)), m.Halt)
 
 
 def test_a_copy_of_a_wish_that_was_granted_is_not_held_against_who_comes_back():
     desk = away()
-    assert dropped(desk.tell(2, m.LeaveRequest(life=0))) == "not a member"  # it has left already
+    assert (
+        dropped(desk.tell(2, m.LeaveRequest(incarnation=0))) == "not a member"
+    )  # it has left already
     committed, after = desk.change(
-        desk.tell(2, m.Request("return", "", (1,), life=1)), lineage={1: ()}
+        desk.tell(2, m.Request("return", "", (1,), incarnation=1)), lineage={1: ()}
     )
     assert committed.arrival.node == 2
     assert after == []  # and stays
@@ -1023,10 +1064,10 @@ def test_whoever_stops_before_the_others_have_begun_is_heard():
 
 
 def test_a_stop_waits_for_the_losses_that_are_expected():
-    desk = Desk(RING, stops=(10, 20), losses={10: (1, 3)}).running()
+    desk = Desk(RING, stops=(10, 20), crashes={10: (1, 3)}).running()
     assert desk.report(10) == []
     assert desk.steward.awaited == (1, 3)
-    assert desk.steward.round_reached == 10
+    assert desk.steward.present.round_reached == 10
     effects = desk.lose(1)
     desk.stop(effects, 10)
     effects = desk.lose(3)
@@ -1037,39 +1078,39 @@ def test_a_stop_waits_for_the_losses_that_are_expected():
 
 
 def test_a_verdict_keeps_one_appointment_however_often_it_is_heard():
-    desk = Desk(PATH, stops=(10, 20), losses={10: (2,), 20: (2,)}).running()
+    desk = Desk(PATH, stops=(10, 20), crashes={10: (2,), 20: (2,)}).running()
     effects = desk.lose(2)
     assert desk.lose(2) == []
     desk.change(effects, t=8)
     assert desk.lose(2) == []
     assert dropped(desk.tell(0, m.Accusation(1, 2, "nonsense"))) == "not of a member about another"
-    assert desk.steward._agenda.losses == {10: [], 20: [2]}
-    desk.change(desk.tell(2, m.Request("return", "", (1,), life=1)), t=9)
+    assert desk.steward._agenda.crashes == {10: [], 20: [2]}
+    desk.change(desk.tell(2, m.Request("return", "", (1,), incarnation=1)), t=9)
     assert dropped(desk.lose(2)).startswith("late")
     desk.change(desk.report(10), t=10)
     assert desk.report(20) == []
     assert desk.steward.awaited == (2,)
-    desk.change(desk.lose(2, life=1), t=20)  # another life, another appointment
-    assert desk.steward._agenda.losses == {10: [], 20: []}
+    desk.change(desk.lose(2, incarnation=1), t=20)  # another incarnation, another appointment
+    assert desk.steward._agenda.crashes == {10: [], 20: []}
     assert desk.report(20) == [Finished(20)]
 
 
 def test_what_cannot_happen_any_more_is_not_waited_for():
     """Who was to be lost has left before, or has never come; who was to come back has stayed."""
-    desk = away(stops=(10, 20), losses={10: (2, 9)}, arrivals={10: (1,), 20: (0, 2)})
+    desk = away(stops=(10, 20), crashes={10: (2, 9)}, arrivals={10: (1,), 20: (0, 2)})
     assert sent(desk.report(10), m.Halt)  # on to the next stop
     assert desk.steward.awaited == ()
     desk.change([Send((0, 1), m.Halt(desk.steward._newest, 2))], t=10)
     assert desk.report(20) == []
     assert desk.steward.awaited == (2,)
-    effects = desk.tell(2, m.Request("return", "", (1,), life=1))
+    effects = desk.tell(2, m.Request("return", "", (1,), incarnation=1))
     desk.change(effects, t=20, lineage={1: ()})
     assert desk.report(20) == [Finished(20)]
 
 
 def test_the_one_whose_loss_is_expected_may_be_lost_as_a_member_only():
     """Its appointment is for the member: a verdict before it has come changes nothing."""
-    desk = away(stops=(10,), losses={10: (1,)}, arrivals={10: (9,)})
+    desk = away(stops=(10,), crashes={10: (1,)}, arrivals={10: (9,)})
     assert desk.report(10) == []
     assert desk.steward.awaited == (1, 9)
     assert desk.tell(9, m.Request("join", "", (0,))) == []  # the loss comes first
@@ -1082,7 +1123,7 @@ def test_the_one_whose_loss_is_expected_may_be_lost_as_a_member_only():
 
 
 def test_one_of_two_expected_losses_makes_another_epoch_without_rounds():
-    desk = Desk(RING, stops=(10, 20), losses={10: (1, 3)}).running()
+    desk = Desk(RING, stops=(10, 20), crashes={10: (1, 3)}).running()
     desk.report(10)
     desk.change(desk.lose(1), t=10)
     assert desk.begin.until == 10
@@ -1103,7 +1144,7 @@ def test_a_stop_waits_for_who_is_to_come_and_they_wait_for_it():
     assert desk.report(20) == []
     assert desk.steward.awaited == (7, 8)
     desk.tell(8, m.Request("join", "", (0,)))
-    effects = desk.tell(7, m.Request("return", "", (0,), life=1))
+    effects = desk.tell(7, m.Request("return", "", (0,), incarnation=1))
     committed, after = desk.change(effects, t=20)
     assert (committed.arrival.node, desk.begin.until) == (7, 20)
     effects = desk.report(20)
@@ -1119,8 +1160,8 @@ def test_who_dies_before_it_could_ask_is_not_waited_for():
     assert desk.steward.awaited == (7,)
     assert sent(desk.lose(7), m.Halt)  # everybody goes on
     assert desk.steward.awaited == ()
-    # The next time it is expected again, in another life.
-    desk.tell(7, m.Request("join", "", (0,), life=1))
+    # The next time it is expected again, in another incarnation.
+    desk.tell(7, m.Request("join", "", (0,), incarnation=1))
     assert desk.steward.awaited == ()
 
 
@@ -1198,22 +1239,24 @@ def test_everything_may_come_twice():
     class Twice(Desk):
         def tell(self, sender, message):
             effects = super().tell(sender, message)
-            phase, draft = self.steward.phase, self.steward._draft
+            phase, change = self.steward.phase, self.steward._change
+            draft = change and change.draft
             again = super().tell(sender, message)
             assert all(isinstance(effect, Dropped) for effect in again)
             assert self.steward.phase is phase
-            assert self.steward._draft is draft
+            assert self.steward._change is change
+            assert (change and change.draft) is draft
             return effects
 
-        def lose(self, node, life=0):
-            effects = super().lose(node, life)
-            assert super().lose(node, life) == []
+        def lose(self, node, incarnation=0):
+            effects = super().lose(node, incarnation)
+            assert super().lose(node, incarnation) == []
             return effects
 
     desk = Twice(RING).running()
     desk.change(desk.tell(2, m.LeaveRequest()), lineage={1: (2,)})
     desk.change(desk.lose(0), lineage={})
-    effects = desk.tell(2, m.Request("return", "", (1,), life=1))
+    effects = desk.tell(2, m.Request("return", "", (1,), incarnation=1))
     committed, after = desk.change(effects, lineage={1: ()})
     assert committed.members == (1, 2, 3)
     assert after == []
@@ -1223,7 +1266,7 @@ def test_everything_may_come_twice():
 # --- taking over from another steward -----------------------------------------------------------
 
 
-def situation(desk, node, *, begun, ready=None, life=0, halted=None, newest=None, **fields):
+def situation(desk, node, *, begun, ready=None, incarnation=0, halted=None, newest=None, **fields):
     """What a node says that has begun an epoch (as (Arrange, Begin)), and is ready for another."""
     present, begin = begun if begun is not None else (None, None)
     return m.Situation(
@@ -1233,7 +1276,7 @@ def situation(desk, node, *, begun, ready=None, life=0, halted=None, newest=None
         desk.steward._newest if newest is None else newest,
         halted or m.Halted(0, 0, (), (), leaving=False),
         f"host of {node}",
-        life=life,
+        incarnation=incarnation,
         **fields,
     )
 
@@ -1246,8 +1289,8 @@ class Successor(Desk):
         self.charter = desk.charter
         self.steward = Steward(desk.charter, desk.hosts, term)
         self.begin = desk.begin
-        lives = processes if isinstance(processes, dict) else dict.fromkeys(processes, 0)
-        effects = self.note(self.steward.recover(lives))
+        incarnations = processes if isinstance(processes, dict) else dict.fromkeys(processes, 0)
+        effects = self.note(self.steward.handle(TakeOver(incarnations)))
         if processes:
             assert self.steward.phase is Phase.ASKING
             assert sent(effects, m.Inquiry) == {tuple(sorted(processes)): m.Inquiry(term=term)}
@@ -1272,8 +1315,8 @@ def test_in_the_midst_of_an_epoch_everybody_is_stopped_and_set_going_again():
     other = Successor(desk, (0, 1, 2, 3))
     effects = other.hear(all_begun(desk))
     assert sent(effects, m.Halt) == {(0, 1, 2, 3): m.Halt(2, 1)}
-    assert other.steward.network == desk.steward.network
-    assert other.steward._buddies == desk.steward._buddies
+    assert other.steward.present.network == desk.steward.present.network
+    assert other.steward.present.buddies == desk.steward.present.buddies
     committed, after = other.change(effects)
     assert (committed.epoch, committed.round, committed.members) == (2, 5, (0, 1, 2, 3))
     assert not committed.restart
@@ -1288,10 +1331,14 @@ def test_what_it_has_to_know_of_the_past_is_in_everybodys_begin():
     other = Successor(desk, (0, 1, 9))
     other.hear(all_begun(desk))
     steward = other.steward
-    assert (steward.lost, steward.step, steward.epoch) == ({2}, desk.steward.step, 3)
+    assert (steward.register.lost, steward.step, steward.present.number) == (
+        {2},
+        desk.steward.step,
+        3,
+    )
     assert steward.step < 0.1
-    assert steward._lineage == {0: (), 1: (), 9: ()}
-    assert steward._register.hosts[9] == "host of 9"
+    assert steward.present.lineage == {0: (), 1: (), 9: ()}
+    assert steward.register.hosts[9] == "host of 9"
 
 
 @pytest.mark.parametrize("phase", ["halting", "arranging", "ready"])
@@ -1346,7 +1393,7 @@ def test_an_epoch_that_somebody_has_begun_is_begun_by_everybody(behind):
         effects = other.begun(effects)
     assert sent(effects, m.Dismiss) == {(2,): m.Dismiss(2)}
     assert sent(effects, m.Halt) == {(0, 1): m.Halt(3, 2)}
-    assert other.steward._lineage == {0: (), 1: (2,)}
+    assert other.steward.present.lineage == {0: (), 1: (2,)}
 
 
 def test_who_does_not_answer_any_more_is_lost():
@@ -1370,7 +1417,7 @@ def test_who_is_lost_while_it_asks_is_not_waited_for():
     other.tell(1, told[1])
     effects = other.lose(2)
     assert sent(effects, m.Halt) == {(0, 1): m.Halt(2, 1)}
-    assert other.steward._dead == {2, 3}
+    assert other.steward.present.dead == {2, 3}
 
 
 def test_edges_between_the_lost_that_nobody_can_tell_are_mended():
@@ -1398,7 +1445,7 @@ def test_who_was_taken_for_lost_before_is_told():
 def test_requests_survive_the_steward():
     desk = away()
     told = all_begun(desk)
-    told[2] = situation(desk, 2, begun=None, purpose="return", known=(1,), life=1, newest=0)
+    told[2] = situation(desk, 2, begun=None, purpose="return", known=(1,), incarnation=1, newest=0)
     told[9] = situation(desk, 9, begun=None, purpose="join", known=(0,), newest=0)
     other = Successor(desk, {0: 0, 1: 0, 2: 1, 9: 0})
     effects = other.hear(told)
@@ -1424,40 +1471,44 @@ def test_an_arrival_whose_epoch_has_begun_is_a_member_in_its_new_life(begun):
     desk = away()
     members = dict(desk.arranged)
     before = desk.begin
-    effects = desk.stop(desk.tell(2, m.Request("return", "", (1,), life=1)))
+    effects = desk.stop(desk.tell(2, m.Request("return", "", (1,), incarnation=1)))
     desk.prepare(effects, lineage={1: ()})
     told = {
         0: situation(desk, 0, begun=(desk.arranged[0], desk.begin)),
         1: situation(desk, 1, begun=(members[1], before), ready=desk.arranged[1]),
     }
     if begun:
-        told[2] = situation(desk, 2, begun=(desk.arranged[2], desk.begin), life=1)
+        told[2] = situation(desk, 2, begun=(desk.arranged[2], desk.begin), incarnation=1)
     else:
-        told[2] = situation(desk, 2, begun=None, ready=desk.arranged[2], purpose="return", life=1)
+        told[2] = situation(
+            desk, 2, begun=None, ready=desk.arranged[2], purpose="return", incarnation=1
+        )
     other = Successor(desk, {0: 0, 1: 0, 2: 1})
     effects = other.hear(told)
     assert sent(effects, m.Begin) == {(1,) if begun else (1, 2): desk.begin}
     committed, after = other.change(other.begun(effects))
     assert (committed.members, committed.arrival) == ((0, 1, 2), None)
     assert after == []
-    # what concerns its present life is understood, what concerns the earlier one is not
-    assert dropped(other.tell(2, m.LeaveRequest(life=0))).startswith("late")
-    assert dropped(other.lose(2, life=0)).startswith("late")
-    effects = other.tell(2, m.LeaveRequest(life=1))
+    # what concerns its present incarnation is understood, what concerns the earlier one is not
+    assert dropped(other.tell(2, m.LeaveRequest(incarnation=0))).startswith("late")
+    assert dropped(other.lose(2, incarnation=0)).startswith("late")
+    effects = other.tell(2, m.LeaveRequest(incarnation=1))
     assert sent(effects, m.Halt)
     _, after = other.change(effects, lineage={1: (2,)})
-    assert sent(after, m.Dismiss) == {(2,): m.Dismiss(5, life=1)}
+    assert sent(after, m.Dismiss) == {(2,): m.Dismiss(5, incarnation=1)}
 
 
 def test_somebody_who_has_been_forgotten_may_go():
     desk = away()
-    effects = desk.stop(desk.tell(2, m.Request("forget", "", (), life=1)))
+    effects = desk.stop(desk.tell(2, m.Request("forget", "", (), incarnation=1)))
     desk.prepare(effects, lineage={1: ()})
     told = all_begun(desk)
-    told[2] = situation(desk, 2, begun=None, ready=desk.arranged[2], purpose="forget", life=1)
+    told[2] = situation(
+        desk, 2, begun=None, ready=desk.arranged[2], purpose="forget", incarnation=1
+    )
     other = Successor(desk, {0: 0, 1: 0, 2: 1})
     effects = other.hear(told)
-    assert sent(effects, m.Dismiss) == {(2,): m.Dismiss(3, life=1)}
+    assert sent(effects, m.Dismiss) == {(2,): m.Dismiss(3, incarnation=1)}
 
 
 def test_appointments_that_were_kept_are_not_waited_for_again():
@@ -1486,11 +1537,11 @@ def test_who_asks_long_before_its_appointment_is_not_waited_for_by_another_stewa
     desk.change(desk.report(10), t=10)
     desk.change(desk.tell(7, m.LeaveRequest()), t=11)
     told = all_begun(desk)
-    asking = situation(desk, 7, begun=None, purpose="return", known=(0,), newest=0, life=1)
+    asking = situation(desk, 7, begun=None, purpose="return", known=(0,), newest=0, incarnation=1)
     processes = {0: 0, 1: 0, 2: 0}
     if crossing:  # it asks while the new steward does
         other = Successor(desk, processes)
-        assert other.tell(7, m.Request("return", "", (0,), life=1)) == []
+        assert other.tell(7, m.Request("return", "", (0,), incarnation=1)) == []
     else:
         told[7] = asking
         other = Successor(desk, processes | {7: 1})
@@ -1502,25 +1553,25 @@ def test_who_asks_long_before_its_appointment_is_not_waited_for_by_another_stewa
     assert other.steward.awaited == ()
     committed, _ = other.change(effects, t=30)
     assert (committed.arrival.node, other.begin.until) == (7, 40)
-    other.change(other.tell(7, m.LeaveRequest(life=1)), t=31)
+    other.change(other.tell(7, m.LeaveRequest(incarnation=1)), t=31)
     assert other.report(40) == []
     assert other.steward.awaited == (7,)  # the next time it is expected again
 
 
 def test_a_loss_of_an_earlier_life_keeps_its_appointment_for_another_steward():
     """Node 3 was lost at the stop as planned, and is back before the stop is over."""
-    desk = Desk(RING, stops=(10, 20), losses={10: (3,)}, arrivals={10: (9,)}).running()
+    desk = Desk(RING, stops=(10, 20), crashes={10: (3,)}, arrivals={10: (9,)}).running()
     desk.report(10)
     desk.change(desk.lose(3), t=10)
     desk.report(10)
-    assert desk.tell(3, m.Request("return", "", (0,), life=1)) == []  # 9 is expected
+    assert desk.tell(3, m.Request("return", "", (0,), incarnation=1)) == []  # 9 is expected
     committed, _ = desk.change(desk.tell(9, m.Request("join", "", (0,))), t=10)
     assert (committed.arrival.node, desk.begin.until) == (3, 10)
     told = all_begun(desk)
-    told[3] = dataclasses.replace(told[3], life=1)
+    told[3] = dataclasses.replace(told[3], incarnation=1)
     told[9] = situation(desk, 9, begun=None, purpose="join", known=(0,), newest=0)
     other = Successor(desk, {0: 0, 1: 0, 2: 0, 3: 1, 9: 0})
-    assert other.lose(3, life=0) == []
+    assert other.lose(3, incarnation=0) == []
     committed, _ = other.change(other.hear(told), t=10)
     assert committed.arrival.node == 9
     assert other.begin.until == 20
@@ -1548,7 +1599,7 @@ def test_the_leavers_of_an_epoch_whose_members_are_all_lost_go_on_from_the_one_b
 
 
 def test_a_loss_that_was_expected_and_heard_of_is_not_waited_for():
-    desk = Desk(RING, stops=(10, 20), losses={10: (3,)}).running()
+    desk = Desk(RING, stops=(10, 20), crashes={10: (3,)}).running()
     told = all_begun(desk)
     del told[3]
     other = Successor(desk, (0, 1, 2))
@@ -1592,13 +1643,27 @@ def test_if_nothing_has_begun_the_network_is_founded_anew():
     assert sent(effects, m.Arrange).keys() == {(0,), (1,), (2,)}
 
 
+def test_a_node_that_asks_before_the_network_is_founded_anew_is_not_awaited_at_its_stop():
+    """It has an appointment, and has come too early: nothing more will be heard of it."""
+    desk = Desk(PATH, stops=(10, 20), arrivals={10: (9,)})
+    desk.found()
+    other = Successor(desk, (0, 1, 2, 9))
+    told = {n: situation(desk, n, begun=None) for n in (0, 1, 2)}
+    told[9] = situation(desk, 9, begun=None, purpose="join", known=(1,))
+    other.begun(other.prepare(other.hear(told)))
+    effects = other.report(10)
+    assert other.steward.awaited == ()
+    committed = only(other.prepare(other.stop(effects, 10)), Committed)
+    assert committed.arrival.node == 9
+
+
 def test_founders_that_are_not_there_are_lost_and_those_who_come_back_are_founders():
     desk = Desk(LONG)
     desk.found()
     other = Successor(desk, {0: 0, 2: 1, 9: 0})
     told = {
         0: situation(desk, 0, begun=None),
-        2: situation(desk, 2, begun=None, purpose="return", life=1),
+        2: situation(desk, 2, begun=None, purpose="return", incarnation=1),
         9: situation(desk, 9, begun=None, purpose="join"),
     }
     effects = other.hear(told)
@@ -1609,16 +1674,61 @@ def test_founders_that_are_not_there_are_lost_and_those_who_come_back_are_founde
     effects = other.begun(effects)
     committed, _ = other.change(effects)
     assert committed.arrival.node == 9
-    assert dropped(other.tell(2, m.LeaveRequest(life=0))).startswith("late")
-    assert sent(other.tell(2, m.LeaveRequest(life=1)), m.Halt)
+    assert dropped(other.tell(2, m.LeaveRequest(incarnation=0))).startswith("late")
+    assert sent(other.tell(2, m.LeaveRequest(incarnation=1)), m.Halt)
 
 
 def test_who_only_wants_to_come_back_has_nobody_to_come_back_to():
     desk = Desk(PATH).running()
     other = Successor(desk, (2,))
-    told = situation(desk, 2, begun=None, purpose="return", life=1)
+    told = situation(desk, 2, begun=None, purpose="return", incarnation=1)
     assert only(other.tell(2, told), Finished) == Finished(0)
     assert other.steward.phase is Phase.FINISHED
+
+
+def test_who_came_back_before_anything_had_begun_is_a_founder_to_every_steward():
+    """Node 0 was to found the network with it, had begun, and died with the second steward."""
+    desk = Desk(PATH)
+    desk.found()
+    second = Successor(desk, {0: 0, 2: 1}, term=1)
+    told = {
+        0: situation(desk, 0, begun=None),
+        2: situation(desk, 2, begun=None, purpose="return", known=(1,), incarnation=1),
+    }
+    second.prepare(second.hear(told))
+    third = Successor(second, {2: 1}, term=2)
+    ready = second.arranged[2]
+    answer = situation(
+        second, 2, begun=None, ready=ready, purpose="return", known=(1,), incarnation=1
+    )
+    committed = only(third.prepare(third.tell(2, answer)), Committed)
+    assert (committed.members, committed.lost) == ((2,), (0, 1))
+
+
+def test_a_planned_loss_that_is_heard_of_late_ends_the_stop_that_waited_for_it():
+    """Another steward found node 2 gone, and it is back when the verdict on it arrives."""
+    desk = Desk(PATH, crashes={5: (2,)}, arrivals={5: (2,)}, stops=(5, 10)).running()
+    told = all_begun(desk)
+    other = Successor(desk, (0, 1), term=1)
+    other.change(other.hear({node: told[node] for node in (0, 1)}))
+    for node in (0, 1):
+        other.tell(node, m.Halted(other.steward.present.number, 5, (), (), leaving=False))
+    other.change(other.tell(2, m.Request("return", "", (1,), incarnation=1)))
+    for node in (0, 1, 2):
+        other.tell(node, m.Halted(other.steward.present.number, 5, (), (), leaving=False))
+    assert other.steward.awaited == (2,)
+    assert sent(other.lose(2, incarnation=0), m.Halt)
+    assert other.steward.awaited == ()
+
+
+def test_the_first_change_of_another_steward_says_which_step_counts():
+    """The record may know of a step whose epoch died with all of its members."""
+    desk = Desk(PATH).running()
+    other = Successor(desk, (0, 1, 2), term=1)
+    committed, _ = other.change(other.hear(all_begun(desk)))
+    assert (committed.step.value, committed.step.since) == (desk.begin.step, committed.round)
+    committed, _ = other.change(other.tell(0, m.LeaveRequest()), lineage={1: (0,)})
+    assert committed.step is None
 
 
 def test_it_can_be_replaced_again_and_again():
@@ -1694,41 +1804,43 @@ def test_a_later_steward_that_founds_anew_says_so_too():
 def test_a_verdict_on_an_earlier_life_than_the_one_that_answered_is_late():
     desk = away_and_back()
     told = all_begun(desk)
-    told[2] = dataclasses.replace(told[2], life=1)
+    told[2] = dataclasses.replace(told[2], incarnation=1)
     other = Successor(desk, {0: 0, 1: 0, 2: 1})
     assert other.tell(2, told[2]) == []
-    assert other.lose(2, life=0) == []
+    assert other.lose(2, incarnation=0) == []
     effects = other.hear({n: told[n] for n in (0, 1)})
     assert sent(effects, m.Halt) == {(0, 1, 2): m.Halt(4, 3)}
-    assert other.steward._dead == set()
-    assert other.steward._register.lives[2] == 1
+    assert other.steward.present.dead == set()
+    assert other.steward.register.incarnations[2] == 1
 
 
-@pytest.mark.parametrize("life", [0, 1])
-def test_a_verdict_while_it_asks_takes_back_the_requests_of_lives_that_are_over(life):
-    """It answered, died and came back; the verdict is on its first life, or on the second too."""
+@pytest.mark.parametrize("incarnation", [0, 1])
+def test_a_verdict_while_it_asks_takes_back_the_requests_of_lives_that_are_over(incarnation):
+    """It answered, died and came back; the verdict is on the first incarnation, or on both."""
     desk = Desk(PATH).running()
     told = all_begun(desk)
     other = Successor(desk, (0, 1, 2))
     assert other.tell(2, told[2]) == []
-    assert other.tell(2, m.Request("return", "", (1,), life=1)) == []
-    excluded = [Send((2,), m.Dismiss(0, excluded=True, life=1))]  # the life that asked is told
-    assert other.lose(2, life=life) == (excluded if life else [])
+    assert other.tell(2, m.Request("return", "", (1,), incarnation=1)) == []
+    excluded = [
+        Send((2,), m.Dismiss(0, excluded=True, incarnation=1))
+    ]  # the incarnation that asked is told
+    assert other.lose(2, incarnation=incarnation) == (excluded if incarnation else [])
     committed, after = other.change(other.hear({n: told[n] for n in (0, 1)}))
     assert [a.node for a in committed.adoptions] == [2]
-    assert bool(sent(after, m.Halt)) == (life == 0)  # for the life that asks
-    if life == 0:
+    assert bool(sent(after, m.Halt)) == (incarnation == 0)  # for the incarnation that asks
+    if incarnation == 0:
         committed, after = other.change(after)
-        assert (committed.arrival.node, other.steward._register.lives[2]) == (2, 1)
+        assert (committed.arrival.node, other.steward.register.incarnations[2]) == (2, 1)
 
 
 def test_who_asks_while_it_asks_and_is_condemned_is_told():
     """It was not there when everybody was asked, so that it never answers."""
     desk = Desk(PATH).running()
     other = Successor(desk, (0, 1, 2))
-    assert other.tell(9, m.Request("join", "", (0,), life=1)) == []
-    assert other.lose(9, life=0) == []  # not yet: that was another life
-    assert other.lose(9, life=1) == [Send((9,), m.Dismiss(0, excluded=True, life=1))]
+    assert other.tell(9, m.Request("join", "", (0,), incarnation=1)) == []
+    assert other.lose(9, incarnation=0) == []  # not yet: that was another incarnation
+    assert other.lose(9, incarnation=1) == [Send((9,), m.Dismiss(0, excluded=True, incarnation=1))]
     committed, after = other.change(other.hear(all_begun(desk)))
     assert (committed.arrival, committed.members, after) == (None, (0, 1, 2), [])
 
@@ -1743,7 +1855,7 @@ def test_who_asks_in_a_later_life_than_it_answered_in_has_died_since(answered, b
     if not begun:  # the other steward died before 2 was told to begin
         told[2] = situation(desk, 2, begun=(first[2], founding), ready=desk.arranged[2])
     other = Successor(desk, (0, 1, 2, 9))
-    asks = m.Request("return", "", (1,), life=1)
+    asks = m.Request("return", "", (1,), incarnation=1)
     if answered == "after":
         assert other.tell(2, asks) == []
     assert other.tell(2, told.pop(2)) == []
@@ -1751,13 +1863,13 @@ def test_who_asks_in_a_later_life_than_it_answered_in_has_died_since(answered, b
         assert other.tell(2, asks) == []
     effects = other.hear(told)
     assert effects == [Send((0, 1, 9), m.Halt(3, 2))]  # 2 is not told to begin anything
-    assert other.steward._dead == {2}
+    assert other.steward.present.dead == {2}
     committed, after = other.change(effects)
     assert [a.node for a in committed.adoptions] == [2]
-    assert sent(after, m.Dismiss) == {(2,): m.Dismiss(3, excluded=True, life=0)}
+    assert sent(after, m.Dismiss) == {(2,): m.Dismiss(3, excluded=True, incarnation=0)}
     committed, after = other.change(after)
     assert (committed.arrival.purpose, committed.arrival.node) == ("return", 2)
-    assert other.steward._register.lives[2] == 1
+    assert other.steward.register.incarnations[2] == 1
     assert after == []
 
 
@@ -1765,7 +1877,7 @@ def test_who_asks_in_a_later_life_than_it_answered_in_has_died_since(answered, b
 def test_an_answer_that_nobody_waits_for_counts_as_a_request(asking):
     desk = Desk(PATH).running()
     other = Successor(desk, (0, 1, 2))
-    late = situation(desk, 9, begun=None, purpose="join", known=(0, 2), life=3, newest=0)
+    late = situation(desk, 9, begun=None, purpose="join", known=(0, 2), incarnation=3, newest=0)
     if asking:
         assert other.tell(9, late) == []
         effects = other.hear(all_begun(desk))
@@ -1773,31 +1885,33 @@ def test_an_answer_that_nobody_waits_for_counts_as_a_request(asking):
         other.change(other.hear(all_begun(desk)))
         effects = other.tell(9, late)
     assert sent(effects, m.Halt)
-    assert other.steward._register.requests == {9: m.Request("join", "host of 9", (0, 2), 3)}
+    assert other.steward.register.requests == {9: m.Request("join", "host of 9", (0, 2), 3)}
     again = other.tell(9, late)
     assert dropped(again).startswith("a duplicate")
     committed, _ = other.change(effects)
     assert committed.arrival == Arrival("join", 9, None, 0, (0, 2))
-    assert other.arranged[9].life == 3
+    assert other.arranged[9].incarnation == 3
 
 
 @pytest.mark.parametrize("purpose", [None, "join"])
 def test_an_answer_of_the_dead_is_no_request_and_should_they_live_they_are_told(purpose):
     desk = Desk(PATH).running()
-    desk.lose(9, life=3)
-    for life in (2, 3):
-        late = situation(desk, 9, begun=None, purpose=purpose, life=life)
-        assert desk.tell(9, late) == [Send((9,), m.Dismiss(1, excluded=True, life=life))]
-    assert desk.steward._register.requests == {}
+    desk.lose(9, incarnation=3)
+    for incarnation in (2, 3):
+        late = situation(desk, 9, begun=None, purpose=purpose, incarnation=incarnation)
+        assert desk.tell(9, late) == [
+            Send((9,), m.Dismiss(1, excluded=True, incarnation=incarnation))
+        ]
+    assert desk.steward.register.requests == {}
 
 
 def test_an_answer_of_a_member_that_nobody_waits_for_is_dropped():
     desk = Desk(PATH).running()
     other = Successor(desk, (0, 1, 2))
     other.tell(0, all_begun(desk)[0])
-    assert dropped(other.tell(0, all_begun(desk)[0])) == "nobody asked"
+    assert dropped(other.tell(0, all_begun(desk)[0])) == "it was not asked"
     other.hear({n: all_begun(desk)[n] for n in (1, 2)})
-    assert dropped(other.tell(1, all_begun(desk)[1])) == "nobody asked"
+    assert dropped(other.tell(1, all_begun(desk)[1])) == "it was not asked"
 
 
 def test_a_request_of_a_later_life_outlives_the_answer_of_the_earlier_one():
@@ -1805,23 +1919,23 @@ def test_a_request_of_a_later_life_outlives_the_answer_of_the_earlier_one():
     other = Successor(desk, (0, 1, 2, 9))
     asks = situation(desk, 9, begun=None, purpose="join", known=(0,), newest=0)
     assert other.tell(9, asks) == []
-    assert other.tell(9, m.Request("join", "", (0,), life=1)) == []
+    assert other.tell(9, m.Request("join", "", (0,), incarnation=1)) == []
     effects = other.hear(all_begun(desk))
-    assert other.lose(9) == []  # of life 0: it concerns nobody any more
+    assert other.lose(9) == []  # of incarnation 0: it concerns nobody any more
     committed, _ = other.change(effects)
     assert committed.arrival == Arrival("join", 9, None, 0, (0,))
-    assert other.steward._register.lives[9] == 1
+    assert other.steward.register.incarnations[9] == 1
 
 
 def test_a_late_verdict_about_an_earlier_life_spares_nobody_the_answer():
     desk = Desk(PATH).running()
     told = all_begun(desk)
-    told[2] = situation(desk, 2, begun=(desk.arranged[2], desk.begin), life=1)
+    told[2] = situation(desk, 2, begun=(desk.arranged[2], desk.begin), incarnation=1)
     other = Successor(desk, {0: 0, 1: 0, 2: 1})
-    assert other.lose(2) == []  # of life 0, while life 1 is asked
+    assert other.lose(2) == []  # of incarnation 0, while incarnation 1 is asked
     effects = other.hear(told)
     assert sent(effects, m.Halt) == {(0, 1, 2): m.Halt(2, 1)}
-    assert other.steward._register.lives[2] == 1
+    assert other.steward.register.incarnations[2] == 1
 
 
 def test_a_member_that_answers_when_it_has_been_given_up_is_told():
@@ -1829,6 +1943,6 @@ def test_a_member_that_answers_when_it_has_been_given_up_is_told():
     told = all_begun(desk)
     other = Successor(desk, (0, 1))
     other.hear({node: told[node] for node in (0, 1)})
-    late = situation(desk, 2, begun=(desk.arranged[2], desk.begin), life=1)
+    late = situation(desk, 2, begun=(desk.arranged[2], desk.begin), incarnation=1)
     effects = other.tell(2, late)
-    assert sent(effects, m.Dismiss) == {(2,): m.Dismiss(1, excluded=True, life=1)}
+    assert sent(effects, m.Dismiss) == {(2,): m.Dismiss(1, excluded=True, incarnation=1)}

@@ -35,7 +35,7 @@ else:
     from books import Books, Violation, identical
 
 if TYPE_CHECKING:
-    from bequest.engines.loop import Execution
+    from bequest.engines.loop.engine import Execution
     from bequest.protocol.node import Node
     from bequest.protocol.steward import Charter
 
@@ -126,6 +126,7 @@ class Checker:
             trackers = self.trackers[process]
             trackers[effect.round] = self._tracked[process] = effect.z
             trackers.pop(effect.round - 2, None)
+            self._judge_freshness(process, effect.round)
         elif isinstance(effect, Failed):
             self._failed.add(process)
             if effect.why != "it was taken for lost":
@@ -169,8 +170,8 @@ class Checker:
             node
             for node in (self.bodies.get(member) for member in change.members)
             if node is not None
-            and node._preparation is not None
-            and node._preparation.arrange.epoch == change.epoch
+            and node.preparation is not None
+            and node.preparation.arrange.epoch == change.epoch
         ]
         base = max([before, *(node.epoch for node in ready)])
         abandoned = [later for _, later in self.accepted if later.epoch > base]
@@ -183,15 +184,13 @@ class Checker:
         self.is_orderly &= not change.adoptions or base >> _TERM == change.epoch >> _TERM
         arrival = change.arrival
         if arrival is not None and arrival.purpose != "forget":
-            # the process of an earlier life says nothing of this one
+            # the process of an earlier incarnation says nothing of this one
             self.bodies[arrival.node] = self._comers[arrival.node, change.epoch]
         self._comers = {key: node for key, node in self._comers.items() if key[1] > change.epoch}
         self._reports = defaultdict(
             list, {epoch: said for epoch, said in self._reports.items() if epoch > change.epoch}
         )
         self.books.turn(change, base, lambda node: self._virtual(self.bodies[node])[0])
-        if abandoned:
-            self._correct_the_record(change.epoch)
 
     def _judge_appointment(self, change: Committed) -> None:
         """Whoever has an appointment comes to it, and not before."""
@@ -208,12 +207,12 @@ class Checker:
     def _judge_beginning(self, process: int, epoch: int) -> None:
         """Whoever begins holds what the books say, and nothing that is about another optimum."""
         node, page = self.world.nodes[process], self.books.pages[epoch]
-        self.until[epoch] = node._begun.until
+        self.until[epoch] = node.place.begin.until
         if not page.held[process].is_in(node.inherited):
             raise Violation(f"{node!r} holds {node.inherited}, not {page.held[process]}")
         base = next(base for base, change in self.accepted if change.epoch == epoch)
         moved = page.counted != self.books.pages[base].counted
-        if moved and node._memory is not None and node._memory.carried is not None:
+        if moved and node.executor.path is not None and node.executor.path.carried is not None:
             raise Violation(f"{node!r} carries a prediction of another optimum along")
 
     def _judge_estate(self, process: int, after: int) -> None:
@@ -239,6 +238,13 @@ class Checker:
         if not any(identical(adopted.own, legacy) for legacy in made):
             raise Violation(f"{adopted} is none of {made}")
 
+    def _judge_freshness(self, process: int, t: int) -> None:
+        """After every round a node's own checkpoint is as fresh as was agreed on."""
+        executor = self.world.nodes[process].executor
+        every, made = executor.every, executor.own_round
+        if every is not None and made // every < t // every:
+            raise Violation(f"node {process} has a checkpoint of round {made} after round {t}")
+
     def _judge_losses(self, change: Committed) -> None:
         """Nobody may be given up whose checkpoint is held, or has to be, by somebody alive."""
         for adoption in change.adoptions:
@@ -256,7 +262,7 @@ class Checker:
             alive = [
                 keeper
                 for keeper in change.members
-                if self._is_alive(keeper) and adoption.node in self.bodies[keeper]._vault.wards
+                if self._is_alive(keeper) and adoption.node in self.bodies[keeper].kept.wards
             ]
             if adoption.adopter is None and alive:
                 raise Violation(f"node {adoption.node} was given up, though {alive} keep it")
@@ -293,36 +299,29 @@ class Checker:
         self.now = next((change for _, change in self.accepted if change.epoch == base), None)
         self.known, self.keepers, self.weights = self._before[abandoned.epoch]
         self.is_orderly, self._changed = False, True
-        self._correct_the_record(base)
-
-    def _correct_the_record(self, epoch: int) -> None:
-        """Let receipts be those of that epoch.
-
-        The loop engine, whose steward never dies, has put the abandoned one on record at once; a
-        cluster's chronicle waits until everybody is heard of.
-        """
-        receipts = self.execution.ledger.receipts
-        receipts.clear()
-        receipts.update(self.books.pages[epoch].receipts)
 
     def meet(self) -> None:
         """Remember everybody who is, or has been, more than somebody who asks to come."""
         for ident, node in self.world.nodes.items():
             if node.purpose is None or node.epoch or self._takes_part(node):
                 self.bodies[ident] = node
-            elif node._preparation is not None:
-                self._comers[ident, node._preparation.arrange.epoch] = node
+            elif node.preparation is not None:
+                self._comers[ident, node.preparation.arrange.epoch] = node
 
     def _takes_part(self, node: Node) -> bool:
         if self.now is None:
             return False
-        preparation = node._preparation
+        preparation = node.preparation
         prepared = None if preparation is None else preparation.arrange.epoch
         return self.now.epoch in (node.epoch, prepared)
 
     def _is_alive(self, ident: int) -> bool:
         node = self.world.nodes.get(ident)
         return node is not None and node is self.bodies.get(ident)
+
+    def _is_declared(self, node: Node) -> bool:
+        verdicts = self.execution.supervisor.incarnations.verdicts
+        return any((v.node, v.incarnation) == (node.ident, node.incarnation) for v in verdicts)
 
     def fault(self) -> None:
         """Something was done to the network: look at everything again."""
@@ -336,9 +335,14 @@ class Checker:
         for node in gone:
             if node.state is not State.GONE or node.ident in self._failed:
                 continue  # it was killed, or taken for lost
-            epoch = node._preparation.arrange.epoch
+            epoch = node.preparation.arrange.epoch
             members = self.committed[epoch].members if epoch in self.committed else ()
-            waiting = [n for n in members if self._is_alive(n) and nodes[n].epoch < epoch]
+            # The steward cannot wait for a node that was declared lost, be it wrongly.
+            waiting = [
+                n
+                for n in members
+                if self._is_alive(n) and nodes[n].epoch < epoch and not self._is_declared(nodes[n])
+            ]
             if not members or waiting:
                 raise Violation(f"{node!r} was dismissed, but {waiting} have not begun {epoch}")
         self._there = dict(nodes)
@@ -348,15 +352,15 @@ class Checker:
         """What a node has inherited, and its tracker's surplus, in the epoch that is the truth."""
         assert self.now is not None
         if node.epoch == self.now.epoch:
-            return node.inherited, node.z - node.g
-        preparation = node._preparation
+            return node.inherited, node.iterate.z - node.iterate.g
+        preparation = node.preparation
         alive = self._is_alive(node.ident)
         ready = preparation is not None and (node.state is State.READY or not alive)
         if not ready or preparation.arrange.epoch != self.now.epoch:
             raise Violation(f"{node!r} has not prepared epoch {self.now.epoch}, which has begun")
         if node.epoch == 0 or preparation.arrange.restart:
-            return preparation.inherited, np.zeros_like(node.z)
-        return preparation.inherited, node.z - node.g + preparation.surplus
+            return preparation.inherited, np.zeros_like(node.iterate.z)
+        return preparation.inherited, node.iterate.z - node.iterate.g + preparation.surplus
 
     def _view(self, ident: int) -> tuple[int, ...]:
         node = self.bodies.get(ident)
@@ -365,7 +369,7 @@ class Checker:
         if not self._is_alive(ident) and not self._takes_part(node):
             return self.known.get(ident, ())
         inherited, _ = self._virtual(node)
-        arrange = node._present if node.epoch == self.now.epoch else node._preparation.arrange
+        arrange = node.place.arrange if node.epoch == self.now.epoch else node.preparation.arrange
         self.weights[ident] = dict(zip(arrange.neighbours, arrange.weights, strict=True))
         self.keepers[ident] = arrange.buddies
         self._check_hosts(ident, arrange.buddies)
@@ -405,7 +409,7 @@ class Checker:
         for ident, node in nodes.items():
             _, surplus = self._virtual(node)
             total = total + surplus
-            scale += float(np.abs(node.z).sum() + np.abs(node.g).sum())
+            scale += float(np.abs(node.iterate.z).sum() + np.abs(node.iterate.g).sum())
             if node.epoch != self.now.epoch:
                 continue
             for other, weight in self.weights[ident].items():
@@ -413,7 +417,7 @@ class Checker:
                 behind = peer.round if peer.epoch == self.now.epoch else self.now.round
                 if node.round == behind + 1:
                     ahead_z = self.trackers[ident][behind]
-                    total = total + weight * (ahead_z - peer.z)
+                    total = total + weight * (ahead_z - peer.iterate.z)
                 elif node.round > behind + 1:
                     raise Violation(f"nodes {ident} and {other} are {node.round - behind} apart")
         self.cuts += 1
@@ -434,7 +438,7 @@ class Checker:
         network = {ident: set(self.weights[ident]) for ident in self.now.members}
         rows, edges = epoch_edges(network)
         lower = steps.lowered(
-            max(node._step for node in nodes if node.epoch == self.now.epoch),
+            max(node.iterate.step for node in nodes if node.epoch == self.now.epoch),
             stiffness={n.ident: n.objective.curvature.b + self._stiffness(n) for n in nodes},
             smallest_eigenvalue=mixing.smallest_eigenvalue(mixing.metropolis(edges, rows.size)),
             since=self.now.round,

@@ -13,14 +13,17 @@ from bequest.core import topology
 from bequest.core.legacy import Legacy
 from bequest.protocol import drafting
 from bequest.protocol import messages as m
+from bequest.protocol.change import Change
 from bequest.protocol.charter import Agenda
 from bequest.protocol.drafting import Draft
 from bequest.protocol.events import Send
 from bequest.protocol.node import Node
+from bequest.protocol.place import Place
 from bequest.protocol.preparation import Preparation
+from bequest.protocol.present_epoch import PresentEpoch
 from bequest.protocol.states import State
 from bequest.protocol.steward import Steward
-from bequest.protocol.testament import Testament
+from bequest.protocol.will_executor import WillExecutor
 
 MUTANTS = {}
 
@@ -43,7 +46,7 @@ def _after(patch, owner, name, change):
 
 @mutant
 def farewell_applied_twice(patch):
-    def twice(self, effects, wards, x):
+    def twice(self, effects):
         for farewell in self.farewells.values():
             self.inherited = self.inherited + farewell.legacy
         return effects
@@ -53,7 +56,7 @@ def farewell_applied_twice(patch):
 
 @mutant
 def surplus_dropped(patch):
-    def drop(self, effects, wards, x):
+    def drop(self, effects):
         self.surplus = np.zeros_like(self.surplus)
         return effects
 
@@ -64,37 +67,32 @@ def surplus_dropped(patch):
 def surplus_of_a_chain_dropped(patch):
     """A leaver that is an heir itself forgets to pass on the surplus it got."""
 
-    original = Node._bequeath
+    original = Preparation._bequeath
 
-    def bequeath(self, preparation):
-        preparation.surplus = np.zeros_like(preparation.surplus)
-        return original(self, preparation)
+    def bequeath(self, heir):
+        self.surplus = np.zeros_like(self.surplus)
+        return original(self, heir)
 
-    patch.setattr(Node, "_bequeath", bequeath)
+    patch.setattr(Preparation, "_bequeath", bequeath)
 
 
 @mutant
 def write_through_skipped(patch):
-    def skip(self, preparation):
-        return self._finish_preparing(preparation)
+    original = Preparation._write_through
 
-    original = Node._write_through
+    def write_through(self):
+        return [] if self._place is not None and self.inherits else original(self)
 
-    def write_through(self, preparation):
-        if self._present is not None and preparation.inherits:
-            return skip(self, preparation)
-        return original(self, preparation)
-
-    patch.setattr(Node, "_write_through", write_through)
+    patch.setattr(Preparation, "_write_through", write_through)
 
 
 @mutant
 def ready_before_kept(patch):
-    def impatient(self, effects, preparation):
-        preparation.unkept.clear()
-        return effects + self._finish_preparing(preparation)
+    def impatient(self, effects):
+        self._unkept.clear()
+        return effects
 
-    _after(patch, Node, "_write_through", impatient)
+    _after(patch, Preparation, "_write_through", impatient)
 
 
 @mutant
@@ -123,10 +121,9 @@ def late_round_accepted(patch):
 def abandoned_attempt_not_forgotten(patch):
     """What was prepared for an attempt that failed is kept, and begun with the next one."""
 
-    def keep(self, effects):
-        if self._preparation.sent and self._preparation.inherits:
-            self.inherited = self._preparation.inherited
-            self._carries = not self.inherited.is_zero
+    def keep(self, effects, preparation):
+        if preparation._is_complete and preparation.inherits:
+            self.iterate.inherited = preparation.inherited
         return effects
 
     _after(patch, Node, "_prepare", keep)
@@ -137,9 +134,9 @@ def staged_checkpoints_survive_a_halt(patch):
     original = Node._on_halt
 
     def on_halt(self, sender, message):
-        staged = dict(self._vault.staged)
+        staged = dict(self.kept.staged)
         effects = original(self, sender, message)
-        self._vault.wards.update(staged)
+        self.kept.wards.update(staged)
         return effects
 
     patch.setattr(Node, "_on_halt", on_halt)
@@ -147,13 +144,12 @@ def staged_checkpoints_survive_a_halt(patch):
 
 @mutant
 def leaver_dismissed_too_early(patch):
-    def early(self, effects, draft, message):
-        handover = draft.handovers[-1]
-        leavers = [h.node for h in draft.handovers]
-        dismissed = [Send((node,), m.Dismiss(draft.epoch)) for node in leavers]
-        return [*dismissed, *effects] if handover else effects
+    def early(self, effects, draft, node, message):
+        leavers = [handover.node for handover in draft.handovers]
+        dismissed = [Send((leaver,), m.Dismiss(draft.epoch)) for leaver in leavers]
+        return [*dismissed, *effects] if node in leavers else effects
 
-    _after(patch, Steward, "_leaver_is_ready", early)
+    _after(patch, Change, "ready", early)
 
 
 @mutant
@@ -170,7 +166,7 @@ def adopted_by_every_holder(patch):
 
     def on_arrange(self, sender, message):
         if message.restart:
-            dead = tuple(n for n in self._vault.wards if n not in message.wards)
+            dead = tuple(n for n in self.kept.wards if n not in message.wards)
             message = replace(message, adopted=tuple(sorted({*message.adopted, *dead})))
         return original(self, sender, message)
 
@@ -179,15 +175,15 @@ def adopted_by_every_holder(patch):
 
 @mutant
 def inherited_not_in_the_checkpoint(patch):
-    def bare(self, effects, preparation):
+    def bare(self, effects):
         return [
-            Send(e.to, replace(e.message, inherited=Legacy.zero(self.x.size)))
+            Send(e.to, replace(e.message, inherited=Legacy.zero(self.surplus.size)))
             if isinstance(e, Send) and isinstance(e.message, m.Checkpoint)
             else e
             for e in effects
         ]
 
-    _after(patch, Node, "_write_through", bare)
+    _after(patch, Preparation, "_write_through", bare)
 
 
 @mutant
@@ -200,40 +196,38 @@ def returned_without_withdrawal(patch):
 
 @mutant
 def withdrawal_not_written_through(patch):
-    original = Node._write_through
+    original = Preparation._write_through
 
-    def write_through(self, preparation):
-        if preparation.arrange.claimant is not None:
-            preparation.arrange = replace(preparation.arrange, claimant=None)
-        return original(self, preparation)
+    def write_through(self):
+        if self.arrange.claimant is not None:
+            self.arrange = replace(self.arrange, claimant=None)
+        return original(self)
 
-    patch.setattr(Node, "_write_through", write_through)
+    patch.setattr(Preparation, "_write_through", write_through)
 
 
 @mutant
 def loss_not_named(patch):
-    original = Steward._commit
+    original = Change.commit
 
-    def commit(self, draft):
-        before = set(self.lost)
-        effects = original(self, draft)
-        self.lost = before
-        return [
-            replace(e, lost=tuple(sorted(before))) if hasattr(e, "lost") else e for e in effects
-        ]
+    def commit(self, draft, before):
+        lost = set(self._register.lost)
+        committed = original(self, draft, before)
+        self._register.lost = lost
+        return committed
 
-    patch.setattr(Steward, "_commit", commit)
+    patch.setattr(Change, "commit", commit)
 
 
 @mutant
 def old_neighbours_not_told(patch):
     """After a departure the weights of those who lost a neighbour do not sum to one."""
 
-    def careless(self, result, arrange):
-        if arrange.epoch > 1 and len(self._weights) > 1:
-            self._weights = self._weights * 0.9
+    def careless(self, result, ident, arrange, begin, width):
+        if arrange.epoch > 1 and len(self.weights) > 1:
+            self.weights = self.weights * 0.9
 
-    _after(patch, Node, "_settle", careless)
+    _after(patch, Place, "__init__", careless)
 
 
 @mutant
@@ -265,7 +259,7 @@ def numbers_used_twice(patch):
     original = Steward._number
 
     def number(self):
-        if self._newest > self.epoch and self.epoch:
+        if self._newest > self.present.number and self.present.number:
             return self._newest
         return original(self)
 
@@ -274,15 +268,15 @@ def numbers_used_twice(patch):
 
 @mutant
 def new_steward_begins_from_scratch(patch):
-    def recover(self, processes):
+    def take_over(self, processes):
         self._newest = 1000
         self._charter = replace(
             self._charter,
             network={n: frozenset(o) for n, o in self._charter.network.items() if n in processes},
         )
-        return self.found()
+        return self._found()
 
-    patch.setattr(Steward, "recover", recover)
+    patch.setattr(Steward, "_take_over", take_over)
 
 
 @mutant
@@ -292,7 +286,7 @@ def last_checkpoint_wins_whatever_its_age(patch):
     original = Node._on_checkpoint
 
     def on_checkpoint(self, sender, message):
-        wards = self._vault.wards
+        wards = self.kept.wards
         if message.inherited is None and sender in wards:
             nothing = Legacy.zero(self.x.size)
             wards[sender] = replace(wards[sender], own=message.own, inherited=nothing)
@@ -307,18 +301,17 @@ def ready_nodes_go_on_by_themselves(patch):
     """An heir counts what it prepared before everybody has agreed."""
 
     def eager(self, effects, preparation):
-        if self.state is State.READY and preparation.inherits and self._present is not None:
-            self.inherited = preparation.inherited
-            self._carries = True
+        if self.state is State.READY and preparation.inherits and self.place is not None:
+            self.iterate.inherited = preparation.inherited
         return effects
 
-    _after(patch, Node, "_finish_preparing", eager)
+    _after(patch, Node, "_prepare", eager)
 
 
 @mutant
 def leave_requests_ignored(patch):
     patch.setattr(Steward, "_on_leave_request", lambda self, sender, message: [])
-    patch.setattr(Steward, "_leavers", lambda self: [])
+    patch.setattr(PresentEpoch, "leavers", lambda self, leaving: [])
 
 
 @mutant
@@ -326,7 +319,8 @@ def leavers_never_dismissed(patch):
     original = Steward._on_begun
 
     def on_begun(self, sender, message):
-        self._dismissed = []
+        if self._change is not None:
+            self._change.dismissed = []
         return original(self, sender, message)
 
     patch.setattr(Steward, "_on_begun", on_begun)
@@ -354,16 +348,15 @@ def periodic_checkpoints_ignored(patch):
 
 @mutant
 def checkpoint_frozen_at_the_first(patch):
-    patch.setattr(Testament, "is_due", lambda self, after: False)
+    patch.setattr(WillExecutor, "is_due", False)
 
 
 @mutant
 def skipped_checkpoints_not_made_up_for(patch):
-    patch.setattr(
-        Testament,
-        "is_due",
-        lambda self, after: self.every is not None and after % self.every == 0,
-    )
+    def is_due(self):
+        return self.every is not None and self._iterate.round % self.every == 0
+
+    patch.setattr(WillExecutor, "is_due", property(is_due))
 
 
 @mutant
@@ -371,14 +364,14 @@ def lowered_step_ignored(patch):
     original = Node._on_begin
 
     def on_begin(self, sender, message):
-        return original(self, sender, replace(message, step=self.setting.step))
+        return original(self, sender, replace(message, step=self.executor.setting.step))
 
     patch.setattr(Node, "_on_begin", on_begin)
 
 
 @mutant
 def heir_that_raises(patch):
-    def fail(self, effects, wards, x):
+    def fail(self, effects):
         if self.farewells:
             raise KeyError("no such legacy")
         return effects
@@ -388,7 +381,7 @@ def heir_that_raises(patch):
 
 @mutant
 def somebody_who_asks_again_is_not_arranged_anew(patch):
-    patch.setattr(Steward, "_is_arriving", lambda self, node: False)
+    patch.setattr(Change, "is_about", lambda self, node: False)
 
 
 @mutant
@@ -412,7 +405,7 @@ def moved_target_ignored(patch):
     original = Node._on_begin
 
     def on_begin(self, sender, message):
-        preparation = self._preparation
+        preparation = self.preparation
         preparation.arrange = replace(preparation.arrange, target_moves=False)
         return original(self, sender, message)
 
@@ -421,15 +414,16 @@ def moved_target_ignored(patch):
 
 @mutant
 def inherited_stiffness_not_reported(patch):
-    def ready(self, stiffness):
+    def readiness(self):
+        stiffness = self._iterate.objective.curvature.b
         return m.Ready(self.arrange.epoch, stiffness, tuple(self.inherited.lineage))
 
-    patch.setattr(Preparation, "ready", ready)
+    patch.setattr(Preparation, "readiness", readiness)
 
 
 @mutant
 def constant_dropped_on_adoption(patch):
-    def drop(self, effects, wards, x):
+    def drop(self, effects):
         if self.arrange.adopted:
             self.inherited = replace(self.inherited, c=0.0)
         return effects
@@ -439,28 +433,33 @@ def constant_dropped_on_adoption(patch):
 
 @mutant
 def checkpoint_decided_for_one_too_many(patch):
-    original = Testament.renew
+    original = WillExecutor.renew
 
-    def renew(self, after, x, z, *, members, setting):
-        return original(self, after, x, z, members=members + 1, setting=setting)
+    def renew(self, members):
+        return original(self, members + 1)
 
-    patch.setattr(Testament, "renew", renew)
+    patch.setattr(WillExecutor, "renew", renew)
 
 
 @mutant
 def checkpoint_decided_from_the_tracker_after_a_hand_off(patch):
-    def renew(self, members):
-        return self._testament.renew(
-            self.round, self.x, self.z, members=members, setting=self.setting
-        )
+    original = WillExecutor.renew
 
-    patch.setattr(Node, "_renew_checkpoint", renew)
+    def renew(self, members):
+        iterate = self._iterate
+        tracked, iterate.tracked = iterate.tracked, iterate.z
+        try:
+            return original(self, members)
+        finally:
+            iterate.tracked = tracked
+
+    patch.setattr(WillExecutor, "renew", renew)
 
 
 @mutant
 def what_cannot_happen_any_more_is_waited_for(patch):
     def expects(self, stop, members):
-        return [*self.losses.get(stop, ()), *self.arrivals.get(stop, ())]
+        return [*self.crashes.get(stop, ()), *self.arrivals.get(stop, ())]
 
     patch.setattr(Agenda, "expects", expects)
 

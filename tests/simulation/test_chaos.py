@@ -1,4 +1,4 @@
-"""A thousand bad days, after every event of which everything is checked."""
+"""Bad days, a thousand of them in `make test-all`: everything is checked after every event."""
 
 import subprocess
 import sys
@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from seeds import seeds
 from simulation import chaos
 
 REGRESSIONS = Path(__file__).parent / "regressions.txt"
@@ -13,7 +14,8 @@ BATCH = 50
 KINDS = ("crashes", "departures", "forgets", "returns", "joins")
 
 
-@pytest.mark.parametrize("first", range(0, 1000, BATCH))
+# As many in `make test` as the bugs of test_mutants.py are looked for in.
+@pytest.mark.parametrize("first", seeds(range(0, 1000, BATCH), quick=4))
 def test_nothing_is_violated(first):
     results = [chaos.check(seed) for seed in range(first, first + BATCH)]
     assert [(seed, wrong) for seed, wrong, _, _ in results if wrong is not None] == []
@@ -46,7 +48,7 @@ def test_the_days_are_bad_enough(monkeypatch):
         go_back(checker)
 
     monkeypatch.setattr(chaos.Checker, "_go_back", count)
-    for seed in range(300):
+    for seed in range(200):
         simulation = chaos.Simulation(chaos.day(seed))
         original = simulation.inflict
 
@@ -71,6 +73,6 @@ def test_the_days_are_bad_enough(monkeypatch):
         seen["as planned"] += compared and bool(planned) and not simulation.day.faults
     assert min(seen.values()) >= 5, seen
     assert len(seen) == len(KINDS) + 8, seen
-    assert seen["compared"] >= 130
+    assert seen["compared"] >= 85
     assert inflicted == set(chaos.GENERATIONS[chaos.LATEST][0])
     assert phases >= {None, "asking", "running", "halting", "arranging", "beginning", "finished"}

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from bequest.cli.guard import Guarded
+from bequest.cli.guard import USAGE, Guarded, explain
 
 app = typer.Typer(
     name="bequest",
@@ -31,7 +31,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else
 
 
 class EngineName(StrEnum):
-    """What can be named as an engine; as in run files."""
+    """The engines, as they are named in run files."""
 
     VECTOR = "vector"
     LOOP = "loop"
@@ -39,7 +39,7 @@ class EngineName(StrEnum):
 
 
 class DemoEngine(StrEnum):
-    """On what the demonstration can be shown."""
+    """The engines of the demonstration."""
 
     VECTOR = "vector"
     RAY = "ray"
@@ -64,8 +64,8 @@ def _options(
     pass
 
 
-@app.command()
-def run(
+@app.command("run")
+def run_command(
     *,
     file: Annotated[Path, typer.Argument(help="What to run; see bequest docs run-file.")],
     as_json: Json = False,
@@ -76,8 +76,8 @@ def run(
     engine: Annotated[
         EngineName | None,
         typer.Option(
-            help="What carries the nodes, whatever the file says: arrays, real nodes on a virtual "
-            "network, or a cluster."
+            help="What carries the nodes, instead of what the file says: arrays, real nodes on a "
+            "virtual network, or a cluster."
         ),
     ] = None,
     address: Annotated[
@@ -106,7 +106,7 @@ def run(
     left out, with the reason. Exit code 0: done; 1: every run diverged; 2: the file or an option
     is wrong, or none of the wills can be run.
     """
-    from bequest.cli.running import run_file
+    from bequest.cli.run import run_file
 
     raise typer.Exit(
         run_file(
@@ -122,20 +122,22 @@ def run(
     )
 
 
-@app.command()
-def replay(
+@app.command("replay")
+def replay_command(
     *,
     log: Annotated[Path, typer.Argument(help="A log that bequest run --log has written.")],
     node: Annotated[
         str | None,
-        typer.Option(help="Tell the story of this node (a number), or of the steward."),
+        typer.Option(help="Show what happened to this node (a number), or to the steward."),
     ] = None,
     until: Annotated[
         int | None, typer.Option(min=1, help="Stop after this event; they count from 1.")
     ] = None,
     tail: Annotated[
         int | None,
-        typer.Option(min=1, help="Tell so many of the latest events only; of all without --node."),
+        typer.Option(
+            min=1, help="Show this many of the latest events only; of all nodes without --node."
+        ),
     ] = None,
 ) -> None:
     """Repeat a run from its log, and check after every event that the state is the same.
@@ -143,13 +145,13 @@ def replay(
     Exit code 0: every state is identical; 1: one differs; 2: the log or an option is wrong, or the
     log breaks off (what comes before is replayed).
     """
-    from bequest.cli.replaying import replay_log
+    from bequest.cli.replay import replay_log
 
     raise typer.Exit(replay_log(log, node=node, until=until, tail=tail))
 
 
-@app.command()
-def demo(
+@app.command("demo")
+def demo_command(
     *,
     seed: Annotated[int, typer.Option(min=0, help="Of the network and the test images.")] = 4,
     output: Annotated[
@@ -171,7 +173,7 @@ def demo(
     """
     # These arrays are too small to share among threads, which get in each other's way instead.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from bequest.cli.demonstration import demonstrate, demonstrate_for_real
+    from bequest.cli.demo import demonstrate, demonstrate_for_real
 
     if engine is DemoEngine.RAY:
         demonstrate_for_real(seed=seed, address=address)
@@ -179,8 +181,8 @@ def demo(
         demonstrate(seed=seed, folder=output)
 
 
-@app.command()
-def reproduce(
+@app.command("reproduce")
+def reproduce_command(
     *,
     names: Annotated[
         list[str] | None, typer.Argument(help="Which studies; all of them if none is named.")
@@ -189,7 +191,7 @@ def reproduce(
         Path, typer.Option("--output", "-o", help="The folder for results and report.")
     ] = Path("out/reproduction"),
     again: Annotated[
-        bool, typer.Option("--again", help="Compute everything anew, whatever is there.")
+        bool, typer.Option("--again", help="Compute everything anew, also what is there.")
     ] = False,
 ) -> None:
     """Compute the paper's figures and tables again, and write a report about them.
@@ -197,38 +199,43 @@ def reproduce(
     Results that are already there are kept; an interrupted reproduction goes on from there. Needs
     matplotlib, and scikit-learn for some: pip install "bequest[data,plot]".
     """
-    from bequest.cli.reproduction import reproduce as carry_out
+    from bequest.cli.reproduce import reproduce as carry_out
 
     carry_out(names or [], folder=output, again=again)
 
 
-@app.command()
-def info(*, as_json: Json = False) -> None:
+@app.command("info")
+def info_command(*, as_json: Json = False) -> None:
     """Show versions, the machine, and what can be named in a run file."""
-    from bequest.cli.about import tell
+    from bequest.cli.info import tell
 
     tell(as_json=as_json)
 
 
-@app.command()
-def docs(
+@app.command("docs")
+def docs_command(
     *,
     page: Annotated[
         str | None, typer.Argument(help="Which page; lists them if none is named.")
     ] = None,
 ) -> None:
     """Print a page of the documentation, such as run-file, loop or cluster."""
-    from bequest.cli.manual import show
+    from bequest.cli.docs import show
 
     show(page)
 
 
 def main() -> None:
     """Run the command; the entry point."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller: nothing is to be read there
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - as long as we live
-        stream = getattr(sys, name)
+    if sys.stderr is None:  # closed by the caller: what is said there is not to be read
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as we live
+    if sys.stdout is None:  # now, before anything is computed that could not be shown
+        explain(
+            "The output cannot be written: standard output is closed.",
+            "Send it to a file, or to /dev/null if it is not to be read.",
+        )
+        sys.exit(USAGE)
+    for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a label in Greek must not end a run on an old terminal
             stream.reconfigure(errors="backslashreplace")
     app(prog_name="bequest")

@@ -1,7 +1,8 @@
-"""How a command ends when it does not end well."""
+"""How a command ends when it fails."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 USAGE, INTERRUPTED, CLOSED_PIPE = 2, 130, 141  # the last two as the shell counts signals
+# Errors of the operating system: standard output cannot be written.
+_NO_OUTPUT = NO_ROOM | {errno.EBADF}
 
 
 class Guarded(TyperGroup):
-    """A group of commands whose failures are told in words; bugs keep their traceback."""
+    """A group of commands that explain their failures; bugs keep their traceback."""
 
     def main(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - as typer has them
         """Read the command line, run the command, and end the process."""
@@ -32,15 +35,23 @@ class Guarded(TyperGroup):
             _give_up(sys.stdout)
             sys.exit(CLOSED_PIPE)
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in _NO_OUTPUT:
                 raise
-            # What is wrong with a file, ``bequest.files`` has told: this is standard output.
+            # ``bequest.files`` explains errors of files: this is standard output.
             _give_up(sys.stdout)
             explain(
                 f"The output cannot be written: {os.strerror(error.errno).lower()}.",
                 "Make room for it, or send it elsewhere.",
             )
             sys.exit(USAGE)
+
+    def make_context(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - as typer has them
+        """Read the options before the command; ``--help`` is answered here."""
+        try:
+            return super().make_context(*args, **options)
+        except BrokenPipeError as error:  # typer would end with the code of a run that diverged
+            _give_up(sys.stdout)
+            raise typer.Exit(CLOSED_PIPE) from error
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - the type is private to typer
         """Run the command."""
@@ -61,7 +72,7 @@ class Guarded(TyperGroup):
 
 
 def _give_up(stream: TextIO) -> None:
-    """Let what Python still wants to write there at exit go into nothing."""
+    """Discard what Python still writes there at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

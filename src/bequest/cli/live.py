@@ -1,4 +1,4 @@
-"""How a run on a cluster goes: a picture that moves for people, lines for logs."""
+"""The progress of a run on a cluster: a live panel in a terminal, lines in a log."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
     from rich.console import ConsoleOptions, RenderableType, RenderResult
 
-    from bequest.engines.ray import Happening, HostView, View
+    from bequest.engines.ray import HostView, Notice, View
 
-# Rounds per second are those of the last so many seconds.
+# Rounds per second are averaged over this many seconds.
 _WINDOW_S = 5.0
 # A log gets a line about the progress this often, in seconds.
 _EVERY_S = 10.0
-# So many happenings are shown before hosts take all the room there is.
+# This many notices are shown before hosts take all the room there is.
 _TOLD = 6
-# One of them takes so many lines at most.
+# Maximum lines per notice.
 _LINES = 3
 _STYLES = {"there": "green", "leaving": "yellow", "gone": "red"}
 # Which hosts are shown first where there is no room for all.
@@ -44,14 +44,14 @@ _COLLECTED = "it was over already, and its outcome on record"
 
 @contextmanager
 def watching(title: str, *, nodes: int) -> Iterator[Callable[[View], None]]:
-    """Show how one run goes, on stderr; yield what is to hear of it.
+    """Show the progress of one run on stderr; yield the function to call with its views.
 
     Args:
         title: which run it is.
         nodes: how many there are, counting those who are not there yet.
     """
     # Ray prints what happens to its processes on the driver's *standard output*, in between our
-    # JSON, whatever log_to_driver says. What matters of it is among our happenings. Ray reads
+    # JSON, even without log_to_driver. What matters of it is among our notices. Ray reads
     # this when it is imported.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")
     if sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown"):
@@ -66,7 +66,7 @@ def watching(title: str, *, nodes: int) -> Iterator[Callable[[View], None]]:
 
 @contextmanager
 def _alone() -> Iterator[TextIO]:
-    """Keep everybody else off the terminal: what Ray's C++ writes to stderr would tear a picture.
+    """Keep other writers off the terminal: what Ray's C++ writes to stderr would tear a picture.
 
     It is shown afterwards if the run fails.
     """
@@ -112,11 +112,11 @@ class Pace:
 
 
 class _Lines:
-    """Every happening at once, and how far it is every now and then, one line each."""
+    """Every notice at once, and the progress now and then, one line each."""
 
     def __init__(self, title: str) -> None:
         self._pace = Pace()
-        self._latest: Happening | None = None
+        self._latest: Notice | None = None
         self._said: float | None = None
         self._seen = False
         _say(title)
@@ -124,10 +124,10 @@ class _Lines:
     def see(self, view: View) -> None:
         self._seen = True
         self._pace.see(view)
-        for happening in since(self._latest, view.happenings):
-            what = _one_line(happening.what)
-            _say(f"{clock(happening.time)}, round {happening.round}: {what}")
-            self._latest = happening
+        for notice in since(self._latest, view.notices):
+            what = _one_line(notice.what)
+            _say(f"{clock(notice.time)}, round {notice.round}: {what}")
+            self._latest = notice
         if self._said is None:
             self._said = view.time
         elif view.time - self._said >= _EVERY_S:
@@ -143,11 +143,11 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def since(latest: Happening | None, happenings: Sequence[Happening]) -> Sequence[Happening]:
+def since(latest: Notice | None, notices: Sequence[Notice]) -> Sequence[Notice]:
     """Return those that come after the latest one that was told; all if that is forgotten."""
-    if latest is None or latest not in happenings:
-        return happenings
-    return happenings[happenings.index(latest) + 1 :]
+    if latest is None or latest not in notices:
+        return notices
+    return notices[notices.index(latest) + 1 :]
 
 
 def progress_line(view: View, rate: float | None) -> str:
@@ -186,7 +186,7 @@ class _Picture:
         # One value, because the picture is drawn by another thread.
         self._now: tuple[View, float | None] | None = None
         self._waiting = Spinner("line", Text("the cluster and its processes are being started"))
-        # Whatever is printed to stderr in Python meanwhile appears above the panel. Standard
+        # What is printed to stderr in Python meanwhile appears above the panel. Standard
         # output is not ours: it may be read by a program.
         self._live = Live(
             console=_Screen(file=terminal, markup=False, highlight=False, emoji=False),
@@ -230,7 +230,7 @@ class _Picture:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A run of which nothing has been heard yet."""
+    """A run that has not reported yet."""
 
     title: str
     sign: RenderableType
@@ -261,7 +261,7 @@ class Picture:
         # 10 lines are always there: edges, progress, numbers, steward, headers and blanks; one
         # stays free for the cursor.
         room = max(console.height - 11, 6)
-        shown, rest = _chosen(view.hosts, max(room - min(len(view.happenings), _TOLD), 2))
+        shown, rest = _chosen(view.hosts, max(room - min(len(view.notices), _TOLD), 2))
         left = room - len(shown) - bool(rest)
         parts: list[RenderableType] = [
             self._progress(),
@@ -275,8 +275,8 @@ class Picture:
         if rest:
             parts.append(_cut(_others(rest), style="dim"))
         parts.append(_steward(view))
-        if view.happenings and left > 0:
-            parts += [Text(), _happenings(view.happenings, width, left)]
+        if view.notices and left > 0:
+            parts += [Text(), _notices(view.notices, width, left)]
         yield _panel(Group(*parts), self.title, options)
 
     def _progress(self) -> RenderableType:
@@ -297,7 +297,7 @@ class Picture:
     def _numbers(self) -> str:
         view = self.view
         if not view.epoch:
-            return "everybody is being introduced to everybody"
+            return "the nodes are being introduced to each other"
         rate = "- rounds/s" if self.rate is None else _rate(self.rate)
         parts = [rate, f"{len(view.members)} of {self.nodes} nodes"]
         if view.departures:
@@ -305,10 +305,6 @@ class Picture:
         if view.status is not None:
             parts.append(str(view.status))
         return "   ".join(parts)
-
-    def _measures(self) -> str:
-        name, value = _distance(self.view)
-        return f"{name} {value}   invariant gap {_number(self.view.invariant_gap, self.view)}"
 
 
 def _width(options: ConsoleOptions) -> int:
@@ -365,13 +361,13 @@ def _steward(view: View) -> Text:
     return line
 
 
-def _happenings(happenings: Sequence[Happening], width: int, room: int) -> Table:
-    """Return the latest happenings, a line each; the latest get more lines if there are some."""
+def _notices(notices: Sequence[Notice], width: int, room: int) -> Table:
+    """Return the latest notices, a line each; the latest get more lines if there are some."""
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True, justify="right", style="dim")
     table.add_column(no_wrap=True, style="dim")
     table.add_column(no_wrap=True, overflow="ellipsis")
-    rows = [(clock(h.time), f"round {h.round}", _one_line(h.what)) for h in happenings[-room:]]
+    rows = [(clock(h.time), f"round {h.round}", _one_line(h.what)) for h in notices[-room:]]
     width -= sum(max(len(row[column]) for row in rows) + 2 for column in (0, 1))
     spare, told = room - len(rows), []
     for when, after, what in reversed(rows):
@@ -396,7 +392,7 @@ def clock(seconds: float) -> str:
 
 
 def squeezed(text: str, width: int) -> str:
-    """Return a text that fits: what is in brackets is cut first, as who and whom come around it."""
+    """Return a text that fits: what is in brackets is cut first, as the nodes come around it."""
     if len(text) <= width:
         return text
     first, last = text.find("(") + 1, text.rfind(")")
@@ -407,7 +403,7 @@ def squeezed(text: str, width: int) -> str:
 
 
 def broken(text: str, width: int, most: int) -> list[str]:
-    """Return a text as at most so many lines."""
+    """Return a text as at most ``count`` lines."""
     width = max(width, 1)
     lines = textwrap.wrap(text, width)
     if len(lines) <= most:

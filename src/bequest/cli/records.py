@@ -1,4 +1,4 @@
-"""Runs that are done, as files: a command that was interrupted goes on from there."""
+"""Records of finished runs, from which an interrupted command goes on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bequest.engines import Engine
-    from bequest.engines.base import Outcome
+    from bequest.model.outcome import Outcome
 
 
 class Records:
@@ -43,21 +43,21 @@ class Records:
             )
         files.make_folder(folder)
 
-    def at(self, number: int) -> Record:
-        """Return the place of a run; they count from 1."""
-        return Record(self._folder / f"run-{number:0{self._digits}}.record", self._resume)
+    def at(self, number: int) -> RecordFile:
+        """Return the record file of a run; runs count from 1."""
+        return RecordFile(self._folder / f"run-{number:0{self._digits}}.record", self._resume)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """Where one run is on record, or will be."""
+class RecordFile:
+    """The file of one run's record, written or not."""
 
     path: Path
     resume: bool
 
     @property
     def is_there(self) -> bool:
-        """Whether there is something that may be the record, if it counts."""
+        """Whether there is a file, and it counts."""
         return self.resume and os.path.lexists(self.path)
 
     def find(self, own: Mapping[str, str]) -> Outcome | None:
@@ -70,14 +70,14 @@ class Record:
 
     def keep(self, own: Mapping[str, str], engine: Engine, outcome: Outcome) -> None:
         """Write down a run that is done."""
-        if not isinstance(engine, Ray):  # that one writes it itself, also if nobody waits for it
+        if not isinstance(engine, Ray):  # Ray writes it itself, also if no driver waits
             records.write(self.path, own, outcome)
 
     def kept_by(self, engine: Engine) -> Engine:
-        """Return the engine for the run, such that the run can be found again if we are killed."""
+        """Return the engine with what it takes to find the run again if we are killed."""
         if not isinstance(engine, Ray):
             return engine
-        # The office, which writes the record, works in another folder than we do.
+        # The supervisor, which writes the record, works in another folder than we do.
         path = self.path.resolve()
         name = f"{hashlib.sha256(str(path.parent).encode()).hexdigest()[:12]}-{path.stem}"
         return replace(engine, name=name, record=path, resume=self.resume)

@@ -1,4 +1,4 @@
-"""How things look in a terminal, and how they look when there is none."""
+"""Output with a terminal, and without one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Terminal(Console):
         super().__init__(width=width, markup=False, highlight=False, emoji=False)
 
     def on_broken_pipe(self) -> NoReturn:
-        """Leave it to the guard how to end; rich would exit on its own."""
+        """Let the guard end the process; rich would exit on its own."""
         raise BrokenPipeError
 
 
@@ -53,7 +53,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, text: Sequen
 
 
 def pairs(rows: Sequence[Sequence[str]]) -> Table:
-    """Return names and what belongs to them, side by side."""
+    """Return names and their values, side by side."""
     result = Table.grid(padding=(0, 3), pad_edge=False)
     result.add_column(style="bold")
     result.add_column()
@@ -63,7 +63,7 @@ def pairs(rows: Sequence[Sequence[str]]) -> Table:
 
 
 class Meter:
-    """A progress bar on stderr, shown only to people, and only if they have to wait."""
+    """A progress bar on stderr, shown only in a terminal, and only for long work."""
 
     def __init__(self, total: int) -> None:
         self._total, self._done, self._began = total, 0, time.monotonic()
@@ -84,7 +84,7 @@ class Meter:
             self._bar.stop()
 
     def part(self, label: str, size: int) -> Callable[[int], None]:
-        """Begin a part of the work; return what to call with how much of it is done."""
+        """Begin a part of the work; return the function to call with its progress."""
         before, self._label = self._done, label
         self._done += size
         self._show(before)
@@ -95,7 +95,7 @@ class Meter:
         self._done += size
 
     def report(self, done: int, total: int, *, label: str) -> None:
-        """Say how much is done of work whose size is known only now."""
+        """Set the progress of work whose size is known only now."""
         self._total, self._label = total, label
         self._show(done)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bequest.core.arrays import Matrix, Vector
-    from bequest.core.history import Chapter
+    from bequest.core.history import EpochPath
 
     Correction = Callable[[Matrix], Matrix]
 
@@ -75,15 +75,15 @@ class Prediction:
         return 0 < ahead <= reach and self.wobble <= _STEADY * ahead
 
 
-def reach(chapter: Chapter, modulus: float) -> float:
+def reach(path: EpochPath, modulus: float) -> float:
     """Return how far from the latest iterate the optimum can plausibly be."""
     if modulus > 0:
-        return _REACH * norm(chapter.Z[0]) / modulus
+        return _REACH * norm(path.Z[0]) / modulus
     # Without strong convexity a gradient says nothing about distances; the path itself does.
-    return _REACH * norm(chapter.X[0] - chapter.X[-1])
+    return _REACH * norm(path.X[0] - path.X[-1])
 
 
-def predictions(chapter: Chapter, correct: Correction) -> list[Prediction]:
+def predictions(path: EpochPath, correct: Correction) -> list[Prediction]:
     """Return what the pairs of one epoch say about the optimum, the least damped one first.
 
     A tracker is the network's mean gradient, z = Hbar (x - x*) as long as Hbar is constant and
@@ -93,30 +93,30 @@ def predictions(chapter: Chapter, correct: Correction) -> list[Prediction]:
         xhat = x - dX g - B (z - dZ g),   g = argmin |z - dZ g|.
 
     Args:
-        chapter: the pairs.
+        path: the pairs.
         correct: B, on the columns of a matrix: the inverse of the node's own Hessian, or a step.
 
     Beyond the paper.
     """
-    if len(chapter) < LEAST_PAIRS:
+    if len(path) < LEAST_PAIRS:
         return []
     found = []
     for damping in _DAMPING:
-        point, *earlier = (_extrapolate(chapter.until(k), correct, damping) for k in range(3))
+        point, *earlier = (_extrapolate(path.until(k), correct, damping) for k in range(3))
         shifts = [norm(point - before) for before in earlier]
-        ahead = norm(point - chapter.X[0])
+        ahead = norm(point - path.X[0])
         doubts = [
-            shift * np.sqrt(ahead / max(norm(chapter.X[0] - x), np.finfo(float).tiny))
-            for shift, x in zip(shifts, chapter.X[1:], strict=False)
+            shift * np.sqrt(ahead / max(norm(path.X[0] - x), np.finfo(float).tiny))
+            for shift, x in zip(shifts, path.X[1:], strict=False)
         ]
         if np.isfinite(ahead) and np.isfinite(doubts).all():
             found.append(Prediction(point, tuple(earlier), max(shifts), float(max(doubts))))
     return found
 
 
-def _extrapolate(chapter: Chapter, correct: Correction, damping: float) -> Vector:
-    x, z = chapter.X[0], chapter.Z[0]
-    dX, dZ = -np.diff(chapter.X, axis=0).T, -np.diff(chapter.Z, axis=0).T
+def _extrapolate(path: EpochPath, correct: Correction, damping: float) -> Vector:
+    x, z = path.X[0], path.Z[0]
+    dX, dZ = -np.diff(path.X, axis=0).T, -np.diff(path.Z, axis=0).T
     sizes = np.linalg.norm(dZ, axis=0)
     told = sizes > _NOTHING
     if not told.any():

@@ -1,4 +1,4 @@
-"""Array types, and arrays that nobody can change behind one's back."""
+"""Array types, and arrays that cannot be changed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     Matrix: TypeAlias = NDArray[np.float64]
     Tensor: TypeAlias = NDArray[np.float64]
     Indices: TypeAlias = NDArray[np.intp]
+
+# The relative rounding of float64.
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 def first_masked(values: object) -> tuple[int, ...] | None:

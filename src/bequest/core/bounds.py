@@ -30,7 +30,7 @@ class Pilot:
         theta: the contraction; 0 means that the pilot saw no progress.
         zeta: the heterogeneity, max_i |grad f_i(x*)|.
         spread: radius of a ball that holds every local minimiser (rem:hr); nan if not measured.
-        floor: the error never falls below this, whatever the curve says.
+        floor: the error never falls below this, even where the curve does.
 
     Paper: fact:gt, Sec. 5.1 (R0 = 3.27, theta = 0.074).
 
@@ -94,7 +94,7 @@ def forgetting_bias(*, heterogeneity: float, remaining: int, mu: float) -> float
 
 
 def sensitivity_bias(*, kappa: float, radius: float, remaining: int) -> float:
-    """Return how far dropping one function moves the minimiser at most, whatever its gradient.
+    """Return how far dropping one function, with any gradient, moves the minimiser at most.
 
     min{2 sqrt(kappa) R + 2R/m, kappa sqrt(m+1) R/m, kappa (2 + sqrt(kappa)) R/m}, with R the
     radius of a ball holding all local minimisers and m functions remaining.

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 # Minimisers are computed to 1e-12; a promise is not broken by less than ten times that.
-_ROUNDING = 1e-11
+# This is relative to their length.
+ROUNDING = 1e-11
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Bound:
     """One promise: measured <= promised (or >=), if the premises hold.
 
     ``holds`` is None where a premise fails: then nothing was promised, though both numbers are
-    still there to look at.
+    still there to look at. ``slack`` is what rounding can make of the difference.
     """
 
     label: str
@@ -39,7 +40,7 @@ class Bound:
     promised: float
     measured: float
     relation: Literal["<=", ">="] = "<="
-    scale: float = 1.0
+    slack: float = ROUNDING
 
     @property
     def applies(self) -> bool:
@@ -51,7 +52,7 @@ class Bound:
         """Whether the promise is kept; None if nothing was promised."""
         if not self.applies:
             return None
-        slack = _ROUNDING * self.scale + 1e-9 * abs(self.promised)
+        slack = self.slack + 1e-9 * abs(self.promised)
         if self.relation == "<=":
             return self.measured <= self.promised + slack
         return self.measured >= self.promised - slack
@@ -216,7 +217,7 @@ def first_order_floor(*, a: float, b: float, distance: float, rest: float) -> fl
 def lower_bound_pair(
     *, mu: float, L: float, n: int, distance: float, gradient: float = 1.0
 ) -> tuple[float, float, float]:
-    """Return (b, c, c~): two leavers nobody can tell apart, on the line.
+    """Return (b, c, c~): two leavers that no node can tell apart, on the line.
 
     The survivors sum to (n-1) mu/2 (x - b)^2. One leaver is mu/2 (x - c)^2, the other
     L/2 (x - c~)^2; both have the given gradient at 0, and the first optimum lies at

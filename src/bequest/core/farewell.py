@@ -15,13 +15,13 @@ class Farewell:
     """What a leaver hands to its heir: all that it remembers, and its tracker's surplus.
 
     Attributes:
-        sender: who leaves.
+        sender: the node that leaves.
         round: after which round.
         legacy: its own loss and everything it had inherited, as one quadratic; the zero legacy
             where there is nothing to remember.
         surplus: z - grad h(x), which keeps the tracking invariant exact (prop:invariant).
         epoch: the epoch that begins with this hand-off; with the sender it names the farewell, so
-            that it is applied once however often it is delivered.
+            that it is applied once even if it is delivered twice.
 
     Deviates: two vectors where the paper sends three (y, g, z), one where there is no legacy; one
     more per direction with a curvature of its own.

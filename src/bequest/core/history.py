@@ -1,6 +1,6 @@
 """What a node remembers of its own path: at most 16 pairs (x, z) of the current epoch.
 
-The pairs lie about evenly over the later half of the epoch, however long it becomes and without
+The pairs lie about evenly over the later half of the epoch, at any length of it and without
 knowing in advance how long that will be.
 """
 
@@ -19,7 +19,7 @@ PAIRS = 16
 # Pairs older than this share of the epoch are given up first.
 _SPAN = 0.55
 # An epoch's prediction is carried over into the next ones if it saw this much more than the last
-# one that was; so a node predicts a few times in its life, not at every departure of another.
+# one that was; so a node predicts a few times, not at every departure of another.
 LONGER = 1.5
 # A path that leads less far than this share of its length wanders about.
 _STRAIGHT = 0.5
@@ -54,7 +54,7 @@ def kept(age: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chapter:
+class EpochPath:
     """The pairs that a node holds of one epoch, the latest first.
 
     Attributes:
@@ -79,6 +79,6 @@ class Chapter:
         length = float(np.linalg.norm(np.diff(self.X, axis=0), axis=1).sum())
         return 0 < _STRAIGHT * length <= float(np.linalg.norm(self.X[0] - self.X[-1]))
 
-    def until(self, latest: int) -> Chapter:
-        """Return the chapter as it was before its ``latest`` newest pairs."""
-        return Chapter(self.X[latest:], self.Z[latest:])
+    def until(self, latest: int) -> EpochPath:
+        """Return the path as it was before its ``latest`` newest pairs."""
+        return EpochPath(self.X[latest:], self.Z[latest:])

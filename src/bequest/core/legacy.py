@@ -26,7 +26,7 @@ _FLOAT = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Legacy:
-    r"""A quadratic in canonical form, q(x) = 1/2 x'Hx + p'x + c, and whom it remembers.
+    r"""A quadratic in canonical form, q(x) = 1/2 x'Hx + p'x + c, and the nodes it remembers.
 
     H = eta I + F diag(w) F': isotropic where F has no columns (the paper), a sketch where it has a
     few, a full Hessian where it has d. Legacies add and subtract exactly, so a node holds ONE
@@ -38,13 +38,13 @@ class Legacy:
         p: linear term. With an isotropic curvature it is all the vectors a legacy costs, and it
             reveals neither the anchor nor the gradient alone (p = g - H y).
         c: constant, so that values (and not only gradients) are remembered.
-        lineage: original node -> its share; 1 for everybody inside. Shares add and cancel
+        lineage: original node -> its share; 1 for every node inside. Shares add and cancel
             like the quadratics do, so that sums and differences stay traceable.
         factor: F, one column per direction with a curvature of its own.
         weights: w, one per column; 1 in every legacy that leaves a node, negative only in
             differences.
-        blended: those of the lineage who were compressed (``recompress``) together with others:
-            they can be taken out again only approximately.
+        blended: the nodes of the lineage that were compressed (``recompress``) together with
+            others: they can be taken out again only approximately.
 
     Paper: eq:legacy, prop:compose.
     Deviates: the paper keeps (y, g, eta) per legacy; the canonical form is equivalent, closed
@@ -87,7 +87,7 @@ class Legacy:
 
     @classmethod
     def zero(cls, dim: int) -> Legacy:
-        """Return the neutral element: the memory of nobody."""
+        """Return the neutral element: the memory of no node."""
         return cls(0.0, np.zeros(dim), 0.0)
 
     @classmethod
@@ -132,7 +132,7 @@ class Legacy:
 
     @property
     def dim(self) -> int:
-        """Dimension of the space it lives on."""
+        """Dimension of its space."""
         return int(self.p.size)
 
     @property
@@ -154,7 +154,7 @@ class Legacy:
 
     @property
     def stiffness(self) -> float:
-        """The largest curvature of any of its columns, whatever its sign."""
+        """The largest curvature of any of its columns, of either sign."""
         if not self.rank:
             return 0.0
         return float((np.abs(self.weights) * np.vecdot(self.factor.T, self.factor.T)).max())
@@ -179,7 +179,7 @@ class Legacy:
 
     @property
     def is_zero(self) -> bool:
-        """Whether this is the memory of nobody: no curvature, no slope, no constant, no lineage."""
+        """Whether it remembers no node: no curvature, no slope, no constant, no lineage."""
         flat = self.eta == 0 and self.c == 0 and not self.rank
         return flat and not self.p.any() and not self.lineage
 
@@ -238,7 +238,7 @@ class Legacy:
     def without(self, part: Legacy, *, at: ArrayLike) -> Legacy:
         """Return what is left once ``part``, which went into this sum, is taken out again.
 
-        Exact, but for rounding, unless somebody in ``part`` has been compressed together with
+        Exact, but for rounding, unless a node in ``part`` has been compressed together with
         others since. Then the gradient at one point, ``at``, is right to first order in the
         curvature that the compression dropped, and curvature below zero, which only that can
         leave behind, is raised to zero.
@@ -284,7 +284,7 @@ class Legacy:
         return float(np.clip(q @ self.product(q), low, high))
 
     def __repr__(self) -> str:
-        inside = ", ".join(map(str, self.lineage)) or "nobody"
+        inside = ", ".join(map(str, self.lineage)) or "no node"
         beside = f", rank={self.rank}" if self.rank else ""
         return f"Legacy(of {inside}; eta={self.eta:.4g}{beside}, |p|={np.linalg.norm(self.p):.4g})"
 

@@ -1,6 +1,6 @@
 """Curvature in a few directions, and never more or less of it than there can be.
 
-A sketch is H~ = low I + F F'. Whatever goes in (rounding, collinear directions, products that are
+A sketch is H~ = low I + F F'. With any input (rounding, collinear directions, products that are
 mere cancellation), what comes out satisfies low I <= H~ <= high I: nothing is subtracted from
 low, and no singular value of F is larger than sqrt(high - low).
 """

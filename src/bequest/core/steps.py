@@ -55,7 +55,7 @@ def balanced_step(*, smoothness: float, modulus: float, gap: float) -> float:
 def lowered(
     current: float, *, stiffness: Mapping[int, float], smallest_eigenvalue: float, since: int
 ) -> StepChoice | None:
-    """Return the step that everybody must go down to, or None if the current one is safe.
+    """Return the step that all nodes must go down to, or None if the current one is safe.
 
     Args:
         current: the step in force.

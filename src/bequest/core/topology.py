@@ -1,4 +1,4 @@
-"""Who inherits from whom, and how the network closes ranks after somebody left.
+"""Which node inherits from a leaver, and how the network is kept connected without it.
 
 A network is a mapping node -> set of neighbours. The functions that change it say so.
 """
@@ -32,14 +32,14 @@ def choose_heir(
 ) -> int:
     """Return the neighbour that inherits: the least loaded, lowest id on ties.
 
-    Neighbours that are ``leaving`` in the same round are chosen only when there is nobody else;
+    Neighbours that are ``leaving`` in the same round are chosen only when there is no other;
     they then pass everything on when their own turn comes. Neighbours on the leaver's own machine,
     which may be about to die with it, come after those on others, and those on its own host last.
 
     Args:
-        network: who talks to whom now.
-        leaver: who leaves.
-        leaving: everybody who leaves in this round.
+        network: each node's neighbours now.
+        leaver: the node that leaves.
+        leaving: all nodes that leave in this round.
         load: node -> how many original nodes its inherited quadratic remembers.
         domains: node -> what it can fail together with, the smallest first.
 
@@ -56,7 +56,7 @@ def choose_heir(
 def choose_buddies(
     network: Network, node: int, *, count: int, domains: Domains = _alone
 ) -> tuple[int, ...]:
-    """Return who keeps a node's checkpoints: up to ``count`` others, the preferred one first.
+    """Return the keepers of a node's checkpoints: up to ``count`` others, the preferred one first.
 
     No two of them are on one host as long as there is another one without any, nor on one machine
     as long as there is another machine; the node's own come last. So ``count`` buddies and the node
@@ -66,7 +66,7 @@ def choose_buddies(
     buddy of all.
 
     Args:
-        network: who talks to whom.
+        network: each node's neighbours.
         node: whose checkpoints are to be kept.
         count: how many buddies there are to be.
         domains: node -> what it can fail together with, the smallest first.
@@ -122,7 +122,7 @@ def reached(network: Network, start: int, *, until: Collection[int] | None = Non
     """Return the nodes that ``start`` can reach, stopping once all of ``until`` are among them.
 
     In a well-connected network the former neighbours of a leaver find each other within a few
-    hops, so a departure does not cost a walk over everybody.
+    hops, so a departure does not cost a walk over all nodes.
     """
     missing = None if until is None else set(until) - {start}
     seen = {start}

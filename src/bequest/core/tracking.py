@@ -25,8 +25,8 @@ def advance(
     """Run rounds of adapt-then-combine gradient tracking from slot 0 into slots 1..rounds.
 
     One round is x+ = W (x - step z), z+ = W z + grad h(x+) - grad h(x). Slot t of the windows
-    ``X``, ``Z``, ``G`` (slots x nodes x dim) holds the state after round t, so that whoever
-    watches can evaluate many rounds in one array operation and a round itself stays bare.
+    ``X``, ``Z``, ``G`` (slots x nodes x dim) holds the state after round t, so that
+    many rounds can be measured in one array operation and a round itself stays bare.
     ``mix`` returns averages, ``gradient(points, target)`` writes into its second argument.
 
     Paper: alg:lgt.
@@ -60,13 +60,3 @@ def receive(x: Vector, z: Vector, legacy: Legacy, surplus: Vector) -> Vector:
     Deviates: the paper's printed correction is exact for the consensus anchor only.
     """
     return z + surplus + legacy.gradient(x)
-
-
-def receive_as_printed(
-    x: Vector, z: Vector, legacy: Legacy, z_leaver: Vector, anchor: Vector
-) -> Vector:
-    """Return z + z_leaver + H (x - anchor): the correction as the paper prints it.
-
-    An ablation. It breaks the invariant for good unless the anchor is the leaver's iterate.
-    """
-    return z + z_leaver + legacy.product(x - anchor)

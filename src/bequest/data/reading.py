@@ -7,16 +7,12 @@ elsewhere: how much one unpacks to is looked up before it is unpacked.
 from __future__ import annotations
 
 import csv
-import lzma
-import math
-import zipfile
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bequest import extras, memory
+from bequest import archives, extras, memory
 from bequest.data.tables import Table, looks_like_a_number, number_in
 from bequest.errors import InvalidData
 
@@ -25,28 +21,10 @@ if TYPE_CHECKING:
 
     from bequest.data.tables import Column
 
-# A table is there so many times over until there is a problem to solve; measured.
+# Copies of a table until there is a problem to solve; measured.
 _COPIES = 6
-# The text of a CSV file takes at least so many times its length while it is read; measured.
+# Memory that reading a CSV file takes, in lengths of the file; measured.
 _CSV_COPIES = 5
-# Measured numbers do not shrink to a hundredth; and if some did, a file that unpacks to this many
-# bytes can be stored as it is.
-_LARGE, _SHRINKS = 256_000_000, 100
-
-
-_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
-# What the unpacking of a damaged archive can raise.
-_UNREADABLE = (
-    ValueError,
-    EOFError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-)
 
 
 def read_table(path: str | Path) -> Table:
@@ -64,6 +42,8 @@ def read_table(path: str | Path) -> Table:
             f"{path} is not of a known kind.", remedy=f"Use one of {', '.join(readers)}."
         )
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise OSError(None, "it is not an ordinary file")
         if path.stat().st_size == 0:
             raise InvalidData(f"{path} is empty.", remedy="Name a table with data.")
         return reader(path)
@@ -162,7 +142,7 @@ def _as_column(source: str, name: str, cells: Sequence[str]) -> Column:
 
 
 def _check_text(source: str, name: str, texts: Sequence[str], rows: int) -> None:
-    """Refuse a column of so many rows with these texts if it cannot fit into memory."""
+    """Refuse a column with this many rows of these texts if it cannot fit into memory."""
     longest = max(map(len, texts), default=0)
     memory.check(
         3 * 4 * float(longest) * rows,
@@ -174,56 +154,20 @@ def _check_text(source: str, name: str, texts: Sequence[str], rows: int) -> None
 
 
 def _read_npz(path: Path) -> Table:
+    packed = path.stat().st_size
     try:
         with path.open("rb") as stream:
-            if not zipfile.is_zipfile(stream):
-                raise ValueError("it is no archive of arrays with names")
-            stream.seek(0)
-            with zipfile.ZipFile(stream) as archive:
-                remedy = "If it is right, write it with numpy.savez, which does not compress."
-                _check_size(path, sum(one.file_size for one in archive.infolist()), remedy)
-                _check_size(
-                    path, sum(_declared(archive, one) for one in archive.infolist()), remedy
-                )
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as file:
-                columns = {name: file[name] for name in file.files}
+            columns = archives.read_arrays(
+                path, stream, packed=packed, copies=_COPIES, error=InvalidData
+            )
     except InvalidData:
         raise
-    except _UNREADABLE as error:
+    except archives.UNREADABLE as error:
         raise InvalidData(
             f"{path} cannot be read as NPZ: {str(error).rstrip('.')}.",
             remedy="Write it with numpy.savez, from arrays of numbers or text.",
         ) from error
     return Table(columns, str(path))
-
-
-def _declared(archive: zipfile.ZipFile, one: zipfile.ZipInfo) -> float:
-    """Return how many bytes an array takes in a table, by what its header says."""
-    with archive.open(one) as member:
-        version = np.lib.format.read_magic(member)
-        if version not in _HEADERS:
-            raise ValueError(f"it holds an array in version {version} of the format")
-        shape, _, dtype = _HEADERS[version](member)
-    letters = {"U": dtype.itemsize, "S": 4 * dtype.itemsize}
-    return math.prod(float(side) for side in shape) * max(letters.get(dtype.kind, 8), 8)
-
-
-def _check_size(path: Path, size: float, remedy: str) -> None:
-    """Refuse a file that unpacks to more than there is room for, or than makes sense."""
-    packed = path.stat().st_size
-    if size > max(_LARGE, _SHRINKS * packed):
-        raise InvalidData(
-            f"{path} is a file of {memory.shown(packed)} that unpacks to {memory.shown(size)}, "
-            f"{size / packed:.0f} times as much.",
-            remedy=remedy,
-        )
-    memory.check(
-        _COPIES * size,
-        f"{path}, which unpacks to {memory.shown(size)},",
-        remedy="Use fewer rows or columns, or split it.",
-        error=InvalidData,
-    )
 
 
 def _read_parquet(path: Path) -> Table:
@@ -248,7 +192,14 @@ def _columns_of(path: Path) -> dict[str, Column]:
 
     about = pq.read_metadata(path)
     remedy = 'If it is right, write it with compression="none" and use_dictionary=False.'
-    _check_size(path, 8.0 * about.num_rows * about.num_columns, remedy)
+    archives.check_size(
+        path,
+        8.0 * about.num_rows * about.num_columns,
+        packed=path.stat().st_size,
+        copies=_COPIES,
+        remedy=remedy,
+        error=InvalidData,
+    )
     # As dictionaries, texts take what they take in the file, also where one is repeated often.
     texts = [one.name for one in pq.read_schema(path) if pat.is_string(one.type)]
     table = pq.read_table(path, read_dictionary=texts)

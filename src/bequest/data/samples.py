@@ -232,6 +232,12 @@ def problem_of(
     2
     """
     divisor = sum(silo.size for silo in silos) / len(silos)
+    if samples.classes and loss not in ("logistic", "softmax"):
+        raise InvalidData(
+            f"The labels are {len(samples.classes)} classes, and a loss of the kind {loss!r} fits "
+            "numbers.",
+            remedy='Choose the samples with select(..., classes=False), or use the loss "softmax".',
+        )
     if loss == "logistic" and len(samples.classes) != 2:
         raise InvalidData(
             f"A logistic loss tells two classes apart, and there are {len(samples.classes)}.",

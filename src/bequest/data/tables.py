@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Column: TypeAlias = np.ndarray[Any, Any]
 
 
-# So many names of columns are shown where there are more.
+# Maximum number of column names that are shown.
 _SHOWN = 12
 # What a number looks like in a table. Python reads more than that as one: 1_0, and the digits of
 # every script; where such a cell was meant as a number, it had better be said.

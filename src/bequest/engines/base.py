@@ -1,146 +1,35 @@
-"""The contract between ``solve`` and whatever carries the nodes."""
+"""The contract between ``solve`` and the engines."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from bequest.core import mixing, steps
-from bequest.core.arrays import frozen
 from bequest.core.steps import StepChoice
-from bequest.model.wills import Estate, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from scipy.sparse import csr_array
 
-    from bequest.core.anchors import Prediction
-    from bequest.core.arrays import Indices, Matrix, Vector
-    from bequest.core.bounds import Pilot
-    from bequest.core.history import Chapter
-    from bequest.core.legacy import Legacy
-    from bequest.core.topology import Network
-    from bequest.model.events import Changes
-    from bequest.model.graph import Graph
-    from bequest.model.optima import Optima
-    from bequest.model.problem import Problem
-    from bequest.model.run import ChangeRecord, DepartureRecord, Status, Trajectory
-    from bequest.model.wills import Will
+    from bequest.core.arrays import Indices
+    from bequest.model.outcome import Outcome
+    from bequest.model.plan import Plan
 
     Progress = Callable[[int], None]
 
 
-# Looking for a good step may take this part of the gradients of the run.
-_FRACTION = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A run that has been validated; an engine need not check anything again.
-
-    Attributes:
-        problem: everybody's losses.
-        graph: who talks to whom, if everybody is there.
-        schedule: round -> what happens at its end.
-        wills: node -> its will; everybody who leaves in good order has one.
-        rounds: how many.
-        step: a fixed step, or None to have one chosen and, where it must be, lowered.
-        start: one row per node.
-        pilot: for the wills that need one.
-        buddies: how many others keep a node's checkpoints.
-        checkpoint_every: so many rounds lie between two checkpoints; None for no checkpoints.
-        absent: who is not there at the start.
-        known: node that joins or returns -> whom it would talk to, ascending.
-        counted: round -> whose losses make up the target from its end on; 0 for the start.
-        optima: likewise -> x*, to measure the error against; computed when first asked for.
-    """
-
-    problem: Problem
-    graph: Graph
-    schedule: Mapping[int, Changes]
-    wills: Mapping[int, Will]
-    rounds: int
-    step: float | None
-    start: Matrix
-    pilot: Pilot | None
-    buddies: int
-    checkpoint_every: int | None
-    absent: frozenset[int]
-    known: Mapping[int, tuple[int, ...]]
-    counted: Mapping[int, frozenset[int]]
-    optima: Optima
-
-    def network(self) -> Network:
-        """Return who talks to whom at the start, as a mapping that the caller may change."""
-        network = self.graph.network()
-        for node in self.absent:
-            for other in network.pop(node):
-                if other in network:
-                    network[other].discard(node)
-        return network
-
-    def setting(self, will: Will | None, *, step: float, target: int) -> Setting:
-        """Return what everybody knows, as far as this will, if there is one, may know it.
-
-        ``target`` is the round after which what is aimed at was last changed.
-        """
-        return Setting(
-            n=self.problem.n,
-            mu=self.problem.mu,
-            kappa=self.problem.kappa,
-            step=step,
-            pilot=self.pilot if will is not None and will.needs_pilot else None,
-            optimum=self.optima.at(target) if will is not None and will.needs_oracle else None,
-        )
-
-    def estate(
-        self,
-        node: int,
-        *,
-        round: int,  # noqa: A002 - the word for it, everywhere
-        remaining: int,
-        x: Vector,
-        z: Vector,
-        step: float,
-        target: int,
-        recent: Chapter | None = None,
-        carried: Prediction | None = None,
-    ) -> Estate:
-        """Return what a node with a will has when it decides, as far as the will may know it."""
-        will = self.wills[node]
-        return Estate(
-            node=node,
-            round=round,
-            remaining=remaining,
-            objective=self.problem.objective(node),
-            x=frozen(x),
-            z=frozen(z),
-            start=frozen(self.start[node]),
-            setting=self.setting(will, step=step, target=target),
-            recent=recent,
-            carried=carried,
-            by_gradients=will.by_gradients,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What an engine reports."""
-
-    status: Status
-    trajectory: Trajectory
-    departures: tuple[DepartureRecord, ...]
-    changes: tuple[ChangeRecord, ...]
-    survivors: tuple[int, ...]
-    x: Matrix
-    inherited: Mapping[int, Legacy]
-    lost: tuple[int, ...]
-    steps: tuple[StepChoice, ...]
+# Looking for a good step may take this part of the gradients of the run, and so many per node at
+# most: a long run, too, begins at once.
+_FRACTION, _MOST_GRADIENTS = 0.1, 300
 
 
 class Engine(Protocol):
-    """Carries out plans."""
+    """Carries out plans.
+
+    An engine on which any node may have to leave has an attribute ``unplanned = True``: then every
+    node gets what it needs to execute its will.
+    """
 
     def run(self, plan: Plan, progress: Progress | None = None) -> Outcome:
         """Carry out the plan; ``progress`` hears of rounds as they are completed."""
@@ -157,7 +46,7 @@ def first_step(plan: Plan, nodes: Indices, weights: csr_array) -> StepChoice:
     safe = steps.safe_step(smoothness=stiffest, smallest_eigenvalue=smallest)
     losses = plan.problem.among(nodes)
     modulus = losses.smallest_mean_curvature(
-        plan.start[nodes].mean(axis=0), gradients=_FRACTION * plan.rounds
+        plan.start[nodes].mean(axis=0), gradients=min(_FRACTION * plan.rounds, _MOST_GRADIENTS)
     )
     balanced = steps.balanced_step(smoothness=stiffest, modulus=modulus, gap=gap)
     if safe <= balanced:

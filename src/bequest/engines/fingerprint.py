@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.engines.ray.engine import Ray
+from bequest.engines.ray import Ray
 from bequest.errors import BequestError
 from bequest.model.content import digest, look_into
-from bequest.model.objectives import Function
+from bequest.model.objectives import Function, Loaded
 from bequest.version import versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bequest.core.arrays import Vector
-    from bequest.engines.base import Engine, Plan
+    from bequest.core.bounds import Pilot
+    from bequest.engines.base import Engine
+    from bequest.model.plan import Plan
 
-# A fingerprint has the losses of consecutive nodes together, so that there are at most this many.
+# Losses of consecutive nodes are digested together, in at most this many groups.
 _MOST_GROUPS = 1000
-# A function is asked at its start, and this far from it, relative to where that is.
+# A function is evaluated at a point, and this far from it, relative to its norm.
 _NEARBY = 0.01
-# A part of a fingerprint that is no longer than this is shown.
+# Longer parts of a fingerprint are not shown.
 _SHOWN = 40
 
 
 def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
-    """Return what tells a run from any other: what it consists of, in words -> a short text.
+    """Return what identifies a run: its parts, in words -> a short text.
 
-    That is a digest of the content, or the value itself where it is short. Where the data are on
-    their hosts (``Loaded``) only their loaders and declarations can be told apart from here.
+    That is a digest of the content, or the value itself where it is short. Of data on the hosts of
+    a cluster (``Loaded``) only the loaders and declarations can be told apart from here.
     """
     problem = plan.problem
     whole = {
@@ -43,7 +47,7 @@ def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
         "the number of rounds": str(plan.rounds),
         "the step": repr(None if plan.step is None else float(plan.step)),
         "the start": digest(plan.start),
-        "the pilot": digest(plan.pilot),
+        "the pilot": digest(_pilot(plan)),
         "the number of buddies": str(plan.buddies),
         "checkpoint_every": str(plan.checkpoint_every),
         "the optimum": digest(plan.optima.how, plan.optima.given),
@@ -54,7 +58,7 @@ def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
     size = -(-problem.n // _MOST_GROUPS)
     for first in range(0, problem.n, size):
         nodes = range(first, min(first + size, problem.n))
-        whole[_loss_of(nodes)] = digest([_loss(plan, node) for node in nodes])
+        whole[_loss_of(nodes)] = digest([_loss(plan, node, engine) for node in nodes])
     return whole
 
 
@@ -75,7 +79,7 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
 
 
 _LOSS = "the loss"
-# What is computed with: a loss whose attributes are changed after its problem was made is not.
+# The numbers that are computed with: a loss may be changed after its problem was made.
 _STACKED = "the numbers of the problem"
 
 
@@ -97,9 +101,9 @@ def _is_digest(value: str) -> bool:
 
 
 def described(engine: Engine) -> str:
-    """Return an engine with those of its options that make a difference to the result.
+    """Return an engine with the options that change the result.
 
-    Where a cluster is, and how long it is waited for, make none.
+    The address of a cluster and its time limits do not.
     """
     if isinstance(engine, Ray):
         placed = None if engine.placement is None else dict(sorted(engine.placement.items()))
@@ -109,25 +113,50 @@ def described(engine: Engine) -> str:
     return repr(engine)
 
 
-def _loss(plan: Plan, node: int) -> str:
-    """Return the digest of a node's loss; a function that hides something is asked, too."""
+def _pilot(plan: Plan) -> Pilot | None:
+    """Return what the wills use of the pilot: another will of a run file may need more of it."""
+    spread = any(will.needs_spread for will in plan.wills.values())
+    return plan.pilot if plan.pilot is None or spread else replace(plan.pilot, spread=math.nan)
+
+
+def _loss(plan: Plan, node: int, engine: Engine) -> str:
+    """Return the digest of a node's loss; a function is evaluated, too."""
     loss = plan.problem.objective(node)
     known = look_into(loss)
-    if not known.opaque or not isinstance(loss, Function):
+    if isinstance(loss, Loaded) and not isinstance(engine, Ray):
+        try:
+            return digest(known.digits, look_into(loss.load()).digits)
+        except Exception as error:  # noqa: BLE001 - a loader may raise anything; so will the run
+            return digest(known.digits, type(error).__name__)
+    if not isinstance(loss, Function):
         return known.digits
+    # Also where its code could be followed: it may read a file, the environment, or a module that
+    # it imports when it is called.
     return digest(known.digits, _behaviour(loss, plan.start[node]))
 
 
 def _behaviour(loss: Function, start: Vector) -> object:
-    """Return what a function answers at two points: what it depends on cannot all be seen.
+    """Return a function's answers at two points: its code does not show all it depends on.
 
-    One that answers differently when it is asked again is not known by its answers.
+    The points are near the origin, or near the start if it is not defined there.
     """
-    length = _NEARBY * (1.0 + float(np.linalg.norm(start)))
-    nearby = start + length * np.cos(np.arange(start.size) + 1.0)
+    for around in (np.zeros_like(start), start):
+        answers = _answers(loss, around)
+        if answers is not None:
+            return answers
+    return "not defined"
+
+
+def _answers(loss: Function, around: Vector) -> object:
+    """Return the answers at a point and nearby; None where it is not defined.
+
+    A function that answers differently the second time is stochastic: answers say nothing.
+    """
+    length = _NEARBY * (1.0 + float(np.linalg.norm(around)))
+    nearby = around + length * np.cos(np.arange(around.size) + 1.0)
     try:
-        answers = [loss.evaluate(x) for x in (start, start, nearby)]
-    except (ArithmeticError, ValueError, BequestError) as error:
-        return type(error).__name__  # it is not defined there
+        answers = [loss.evaluate(x) for x in (around, around, nearby)]
+    except (ArithmeticError, ValueError, BequestError):
+        return None
     once, again = (np.append(gradient, value) for value, gradient in answers[:2])
     return answers if np.array_equal(once, again, equal_nan=True) else "stochastic"

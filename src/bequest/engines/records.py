@@ -1,4 +1,4 @@
-"""Finished runs as files: what came out, and the fingerprint of what it came from.
+"""Finished runs as files: the outcome, and the fingerprint of the run.
 
 A record, everything little-endian::
 
@@ -29,10 +29,9 @@ from bequest import files
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
 from bequest.core.steps import StepChoice
-from bequest.engines.base import Outcome
 from bequest.engines.fingerprint import differences
 from bequest.errors import InvalidResult
-from bequest.model.run import ChangeRecord, DepartureRecord, Status, Trajectory
+from bequest.model.outcome import ChangeRecord, DepartureRecord, Outcome, Status, Trajectory
 from bequest.model.wills import Choice
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class _LegacyForm(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-# What the names in annotations stand for in a file.
+# name in an annotation -> its form in a file
 _MEANINGS: dict[str, Any] = {
     "Vector": _ArrayForm,
     "Matrix": _ArrayForm,
@@ -95,7 +94,7 @@ _KINDS: dict[type[Struct], type] = {}
 
 
 def _form_of(kind: type) -> type[Struct]:
-    """Return what a dataclass looks like in a file, field by field."""
+    """Return the form of a dataclass in a file, field by field."""
     hints = get_type_hints(kind, localns=_MEANINGS)
     named = [(field.name, hints[field.name]) for field in dataclasses.fields(kind)]
     form = defstruct(kind.__name__, named, frozen=True, forbid_unknown_fields=True)
@@ -112,7 +111,7 @@ _CONTENT = defstruct(
 )
 
 
-def _spelled(value: Any) -> Any:  # noqa: ANN401 - whatever an outcome holds
+def _spelled(value: Any) -> Any:  # noqa: ANN401 - any part of an outcome
     """Return the same as plain data."""
     match value:
         case np.ndarray():
@@ -135,7 +134,7 @@ def _spelled(value: Any) -> Any:  # noqa: ANN401 - whatever an outcome holds
     return value
 
 
-def _restored(value: Any) -> Any:  # noqa: ANN401 - whatever was in the file
+def _restored(value: Any) -> Any:  # noqa: ANN401 - any part of the file
     if isinstance(value, _ArrayForm | _LegacyForm):
         return value.restored()
     if isinstance(value, Struct):
@@ -191,7 +190,7 @@ def encode(fingerprint: Mapping[str, str], outcome: Outcome) -> bytes:
 
 
 def decode(data: bytes, path: Path) -> tuple[dict[str, str], Outcome]:
-    """Return the fingerprint and the outcome that these bytes, those of a file, are.
+    """Return the fingerprint and the outcome in the bytes of a file.
 
     Raises:
         InvalidResult: they are no record, or a damaged one, or one of another version.

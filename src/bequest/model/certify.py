@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from bequest.core import bounds as branch_bounds
 from bequest.core import certificates as promise
 from bequest.core.arrays import norm
-from bequest.core.certificates import Bound, Certificate, Premise
+from bequest.core.certificates import ROUNDING, Bound, Certificate, Premise
 from bequest.core.legacy import Legacy
 from bequest.errors import OptimumUnknown
 from bequest.model.facts import Facts
@@ -66,16 +67,16 @@ def _tight(facts: Facts) -> Bound:
         "tight",
         "the limit's distance to x*, sum of residuals over strength",
         (
-            *facts.sound,
+            *facts.premises.sound,
             Premise("the surrogate is strongly convex", facts.strength > 0),
             Premise(
-                "nobody was taken out of a compressed memory",
+                "no node was taken out of a compressed memory",
                 all(change.exact for change in facts.run.changes),
             ),
         ),
         promise.tight_bias(residuals=residuals, strength=facts.strength),
         facts.bias,
-        scale=facts.scale,
+        slack=facts.slack,
     )
 
 
@@ -87,7 +88,7 @@ def _worst_residual(facts: Facts, one: Evidence) -> float:
     gradient at its anchor is not the loss's (an averaged one, a point-only one) adds what it is
     off by; and it cannot be off by more than both pulls at x* together, its own and zeta.
     """
-    assert one.record.legacy is not None  # noqa: S101 - asked of those who are remembered
+    assert one.record.legacy is not None  # noqa: S101 - asked of remembered nodes only
     low, high = one.spectrum
     curvature = one.loss.curvature
     worst = max(high - curvature.a, curvature.b - low) * facts.distance(one) + one.off
@@ -98,15 +99,16 @@ def _worst_residual(facts: Facts, one: Evidence) -> float:
 
 def _main(facts: Facts) -> Bound:
     premises = (
-        *facts.sound,
-        facts.graceful,
-        facts.strongly_convex,
-        facts.all_anchored,
-        facts.small,
-        facts.one_at_a_time,
+        *facts.premises.sound,
+        facts.premises.graceful,
+        facts.premises.strongly_convex,
+        facts.premises.all_anchored,
+        facts.premises.small,
+        facts.premises.one_at_a_time,
     )
     promised = np.inf
-    if facts.graceful.holds and facts.all_anchored.holds and facts.strongly_convex.holds:
+    wanted = (facts.premises.graceful, facts.premises.all_anchored, facts.premises.strongly_convex)
+    if all(premise.holds for premise in wanted):
         rho = [
             norm(one.anchor - target)
             for one, target in zip(facts.evidence, facts.targets, strict=False)
@@ -118,7 +120,7 @@ def _main(facts: Facts) -> Bound:
         premises,
         promised,
         facts.bias,
-        scale=facts.scale,
+        slack=facts.slack,
     )
 
 
@@ -142,9 +144,9 @@ def _selective(facts: Facts) -> Bound:
         "cor:selective",
         "the limit's distance to x*, each departure at the bound of its branch",
         (
-            *facts.sound,
-            facts.graceful,
-            facts.strongly_convex,
+            *facts.premises.sound,
+            facts.premises.graceful,
+            facts.premises.strongly_convex,
             Premise("every leaver compared its branches", len(compared) == len(taken)),
             Premise(
                 "the pilot's certificate covers every departure",
@@ -154,7 +156,7 @@ def _selective(facts: Facts) -> Bound:
         ),
         math.fsum(terms) if len(compared) == len(taken) else np.inf,
         facts.bias,
-        scale=facts.scale,
+        slack=facts.slack,
     )
 
 
@@ -210,7 +212,7 @@ def _priced(facts: Facts, one: Evidence, name: Choice) -> _Branch | None:
         )
 
     true = forgetting(facts.pulls[one.node]) if name == "none" else anchored(facts.distance(one))
-    slack = _SAME * true + 1e-11 * facts.scale
+    slack = _SAME * true + facts.slack
     if abs(record.bounds[name] - true) <= slack:
         return _Branch(name, record.bounds[name], covered=True)
     if pilot is None:
@@ -250,9 +252,9 @@ def _point_only(facts: Facts) -> Bound:
         "prop:pointonly",
         "the limit's distance to x*, with the scheduled weights",
         (
-            *facts.sound,
-            facts.graceful,
-            facts.strongly_convex,
+            *facts.premises.sound,
+            facts.premises.graceful,
+            facts.premises.strongly_convex,
             _only_points(facts),
             Premise("no weight is capped", free),
             Premise(
@@ -274,7 +276,7 @@ def _point_only(facts: Facts) -> Bound:
         if problem.mu > 0
         else np.inf,
         facts.bias,
-        scale=facts.scale,
+        slack=facts.slack,
     )
 
 
@@ -282,8 +284,13 @@ def _capped_point(facts: Facts) -> Bound:
     points = facts.points
     return Bound(
         "prop:pointonly (capped)",
-        "the limit's distance to x*, whatever the weights",
-        (*facts.sound, facts.graceful, facts.strongly_convex, _only_points(facts)),
+        "the limit's distance to x*, with any weights",
+        (
+            *facts.premises.sound,
+            facts.premises.graceful,
+            facts.premises.strongly_convex,
+            _only_points(facts),
+        ),
         promise.capped_point_bias(
             weights=[one.weight for one in points],
             distances=[facts.distance(one) for one in points],
@@ -293,7 +300,7 @@ def _capped_point(facts: Facts) -> Bound:
         if facts.survivors_strength > 0
         else np.inf,
         facts.bias,
-        scale=facts.scale,
+        slack=facts.slack,
     )
 
 
@@ -308,9 +315,9 @@ def _convex(facts: Facts) -> list[Bound]:
     problem, run = facts.run.problem, facts.run
     leavers = [one.node for one in facts.anchored]
     premises = (
-        *facts.sound,
-        facts.graceful,
-        facts.all_anchored,
+        *facts.premises.sound,
+        facts.premises.graceful,
+        facts.premises.all_anchored,
         Premise("no leaver is strongly convex (C)", bool((problem.a[leavers] == 0).all())),
         Premise("every anchor is an iterate", all(one.is_at_iterate for one in facts.anchored)),
         Premise("every loss is curved somewhere", float(problem.b.min()) > 0),
@@ -318,9 +325,13 @@ def _convex(facts: Facts) -> list[Bound]:
     ratio = float(problem.b.max() / problem.b.min()) if problem.b.min() > 0 else np.inf
     errors = [facts.distance(one) for one in facts.anchored]
     best = facts.value(facts.optimum)
-    hessian = problem.among(run.survivors).total_hessian(run.limit)
+    survivors = problem.among(run.survivors)
+    hessian = survivors.total_hessian(run.surrogate_minimiser)
     memory = sum(q.curvature[0] for q in run.inherited.values())
     measured = float(np.linalg.eigvalsh(hessian)[0]) + memory
+    off = facts.rounding  # of every anchor error
+    value_gap = partial(promise.convex_value_gap, ratio=ratio, smoothness=problem.L)
+    farther = [error + off for error in errors]
     bounds = [
         Bound(
             "thm:cvx (i)",
@@ -329,7 +340,7 @@ def _convex(facts: Facts) -> list[Bound]:
             len(leavers) / 2 * float(problem.b.min()),
             measured,
             relation=">=",
-            scale=1.0 + memory,
+            slack=ROUNDING * (1.0 + memory) + survivors.blur * float(np.abs(hessian).sum()),
         ),
         Bound(
             "thm:cvx (ii) distance",
@@ -337,15 +348,17 @@ def _convex(facts: Facts) -> list[Bound]:
             premises,
             promise.convex_distance(errors=errors, ratio=ratio),
             facts.bias,
-            scale=facts.scale,
+            slack=facts.slack + (ratio * off if off else 0.0),
         ),
         Bound(
             "thm:cvx (ii) value",
             "F(limit) - F*, quadratic in the anchor errors",
             premises,
-            promise.convex_value_gap(errors=errors, ratio=ratio, smoothness=problem.L),
-            facts.value(run.limit) - best,
-            scale=1.0 + abs(best),
+            value_gap(errors=errors),
+            facts.value(run.surrogate_minimiser) - best if facts.premises.is_bounded else np.nan,
+            slack=ROUNDING * (1.0 + abs(best))
+            + facts.value_rounding
+            + (value_gap(errors=farther) - value_gap(errors=errors) if off else 0.0),
         ),
     ]
     return bounds + _growth(facts, premises, best)
@@ -366,10 +379,14 @@ def _growth(facts: Facts, premises: tuple[Premise, ...], best: float) -> list[Bo
     common = [g + norm(y - anchors[-1]) for g, y in zip(gamma, anchors, strict=True)]
     to_common = [norm(y - facts.optimum) for y in anchors]
 
+    # a value that is off by e leaves the root of 2 e/growth
+    hidden = promise.growth_distance(value_gap=2 * facts.value_rounding, growth=growth)
+    off = 1e3 * ROUNDING * facts.scale + facts.rounding + (hidden if facts.value_rounding else 0.0)
+
     def tightest(label: str, claim: str, promised: list[float], measured: list[float]) -> Bound:
         slack = [p - m for p, m in zip(promised, measured, strict=True)]
         m = int(np.argmin(slack))
-        return Bound(label, claim, known, promised[m], measured[m], scale=1e3 * facts.scale)
+        return Bound(label, claim, known, promised[m], measured[m], slack=off)
 
     return [
         tightest("prop:certC (a)", "an anchor's distance to the minimisers", gamma, to_set),
@@ -390,12 +407,12 @@ def _floor(facts: Facts) -> Bound:
         "thm:lower",
         "a comparison of bounds: our promise, and what no memory of one gradient can beat",
         (
-            *facts.sound,
-            facts.graceful,
+            *facts.premises.sound,
+            facts.premises.graceful,
             Premise("the surrogate is strongly convex", facts.strength > 0),
         ),
         max(floors),
         _tight(facts).promised,
         relation=">=",
-        scale=facts.scale,
+        slack=facts.slack,
     )

@@ -44,7 +44,7 @@ class Crash:
 
     What is remembered of it is its last checkpoint.
 
-    Deviates: in the paper everybody leaves in good order (as:grace).
+    Deviates: in the paper all nodes leave in good order (as:grace).
     """
 
     node: int
@@ -66,8 +66,8 @@ class Return:
 class Join:
     """Node ``node`` of the problem is not there at first, but from the end of ``round`` on.
 
-    ``neighbours`` says whom it will talk to, as far as they are there; by default its neighbours
-    in the graph.
+    ``neighbours`` are the nodes it will talk to, as far as they are there; by default its
+    neighbours in the graph.
     """
 
     node: int
@@ -113,7 +113,7 @@ def most_heterogeneous(problem: Problem, rounds: Sequence[int]) -> list[Departur
     order = np.argsort(-problem.heterogeneity(), kind="stable")
     if len(rounds) >= problem.n:
         raise EverybodyLeaves(
-            f"{len(rounds)} departures from {problem.n} nodes leave nobody.",
+            f"{len(rounds)} departures from {problem.n} nodes leave no node.",
             remedy=f"Give at most {problem.n - 1} rounds.",
         )
     return [Departure(int(node), t) for node, t in zip(order, rounds, strict=False)]
@@ -154,7 +154,7 @@ def schedule(events: Iterable[Event], *, n: int, rounds: int) -> Mapping[int, Ch
 
 
 def acquaintances(events: Iterable[Event], graph: Graph) -> Mapping[int, tuple[int, ...]]:
-    """Return, for everybody who joins or returns, whom it would talk to; ascending."""
+    """Return, for every node that joins or returns, the nodes it would talk to; ascending."""
     known: dict[int, tuple[int, ...]] = {}
     for event in events:
         if isinstance(event, Join) and event.neighbours is not None:
@@ -165,10 +165,10 @@ def acquaintances(events: Iterable[Event], graph: Graph) -> Mapping[int, tuple[i
 
 
 def counted(schedule: Mapping[int, Changes], n: int) -> Mapping[int, frozenset[int]]:
-    """Return round -> whose losses make up the target from its end on; the start has the key 0.
+    """Return round -> the nodes that make up the target from its end on; the start has the key 0.
 
-    Everybody who was there at the start or has joined since, gone or not, but for those who were
-    forgotten and have not returned.
+    These are all nodes that were there at the start or have joined since, gone or not, but for
+    those that were forgotten and have not returned.
     """
     joining = {node for changes in schedule.values() for node in changes.joins}
     now = frozenset(range(n)) - joining
@@ -181,7 +181,7 @@ def counted(schedule: Mapping[int, Changes], n: int) -> Mapping[int, frozenset[i
 
 
 class _Membership:
-    """Who is there, who has gone and who is forgotten, while the events pass by in order."""
+    """The nodes that are there, gone and forgotten, event by event."""
 
     def __init__(self, n: int, events: Sequence[Event]) -> None:
         self.joins = {
@@ -192,7 +192,7 @@ class _Membership:
         self.forgotten: dict[int, int] = {}
         if not self.present:
             raise EverybodyLeaves(
-                "Everybody joins, so that nobody is there at the start.",
+                "All nodes join, so no node is there at the start.",
                 remedy="Let at least one node be there from the start.",
             )
 
@@ -207,7 +207,7 @@ class _Membership:
             if not self.present:
                 raise EverybodyLeaves(
                     f"All {self.n} nodes are gone after round {event.round}.",
-                    remedy="Let at least one node stay: somebody has to remember.",
+                    remedy="Let at least one node stay: it has to remember the others.",
                 )
             return
         if here or self.left.get(node) == event.round:
@@ -257,8 +257,8 @@ class _Membership:
 
 
 def _check(event: Event, *, n: int, rounds: int) -> None:
-    """Refuse what is no event, and events of nobody or of no round."""
-    if type(event) not in _ORDER:  # nor what is derived from one: nobody would ask it
+    """Refuse what is no event, and events of unknown nodes or rounds."""
+    if type(event) not in _ORDER:  # nor what is derived from one: it would not be asked
         raise InvalidEvent(
             f"{event!r} is not an event.",
             remedy="Pass Departure(node, round) objects, or Crash, Return, Join, Forget.",

@@ -15,7 +15,7 @@ from bequest.core.arrays import norm
 if TYPE_CHECKING:
     from bequest.core.arrays import Vector
     from bequest.model.objectives.base import Objective
-    from bequest.model.run import DepartureRecord
+    from bequest.model.outcome import DepartureRecord
 
 # What differs by less than this share of the terms that it is the sum of differs by rounding.
 _ROUNDING = 1e-12
@@ -37,7 +37,7 @@ class Evidence:
 
     @property
     def node(self) -> int:
-        """Who left."""
+        """The node that left."""
         return self.record.node
 
     @cached_property
@@ -59,7 +59,7 @@ class Evidence:
     @cached_property
     def off(self) -> float:
         """How far its slope at the anchor is from the loss's."""
-        assert self.record.legacy is not None  # noqa: S101 - asked of those who left one
+        assert self.record.legacy is not None  # noqa: S101 - asked only where there is one
         slope = self.record.legacy.gradient(self.anchor)
         return norm(slope - self.loss.gradient(self.anchor))
 
@@ -97,7 +97,7 @@ class Evidence:
     @property
     def _slack(self) -> float:
         """What rounding leaves of slopes at the anchor that cancel."""
-        assert self.record.legacy is not None  # noqa: S101 - asked of those who left one
+        assert self.record.legacy is not None  # noqa: S101 - asked only where there is one
         size = norm(self.anchor)
         terms = self.spectrum[1] * size + norm(self.record.legacy.p)
         return _ROUNDING * (terms + self.loss.curvature.b * (1 + size))

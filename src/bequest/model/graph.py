@@ -1,4 +1,4 @@
-"""Who may talk to whom."""
+"""Which nodes may talk to each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks to try things on. Whatever is random takes a seed."""
+"""Networks to try things on. What is random takes a seed."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def grid(rows: int, columns: int) -> Graph:
 
 
 def complete(n: int) -> Graph:
-    """Return the network in which everybody hears everybody."""
+    """Return the network in which every node hears every other."""
     return Graph(np.stack(np.triu_indices(_positive(n), k=1), axis=1), n=n)
 
 
 def star(n: int) -> Graph:
-    """Return the network in which everybody hears node 0 and nobody else."""
+    """Return the network in which every node hears node 0 and no other."""
     return Graph([(0, node) for node in range(1, _positive(n))], n=n)
 
 
@@ -82,7 +82,7 @@ def erdos_renyi(n: int, probability: float, seed: int) -> Graph:
 
 
 def random_regular(n: int, degree: int, seed: int) -> Graph:
-    """Return a random network in which everybody has ``degree`` neighbours."""
+    """Return a random network in which every node has ``degree`` neighbours."""
     import networkx as nx
 
     if not 0 < degree < n or n * degree % 2 or degree == 1 < n - 1:

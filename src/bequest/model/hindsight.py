@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.core import minimise
+from bequest.core import directions
 from bequest.core.arrays import norm
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Hindsight:
             push = -loss.gradient(self._optimum)
             if legacy is not None:
                 rest, push = rest + legacy.hessian(), push + legacy.gradient(self._optimum)
-            found[choice] = norm(minimise.pseudo_solve((rest + rest.T) / 2, push))
+            found[choice] = norm(directions.pseudo_solve((rest + rest.T) / 2, push))
         return found
 
     @cached_property

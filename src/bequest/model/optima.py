@@ -1,4 +1,4 @@
-"""Where the nodes are going: x* of those whose losses count, computed when first asked for."""
+"""The target of a run: x* of the nodes whose losses count, computed when first asked for."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     # what a user can say about x*
     Wanted: TypeAlias = Literal["auto", "always"] | ArrayLike | None
 
-# What x* may cost without being asked for: a tenth of the run's own arithmetic, or so many
-# multiplications, about a second, whichever is more.
+# What x* may cost without being asked for: a tenth of the run's own arithmetic, or this many
+# multiplications (about a second) if that is more.
 _FRACTION = 0.1
 _AFFORDABLE = 1e10
 
 
 class Optima:
-    """The optima that a run aims at: x* of those whose losses count, from round to round.
+    """The optima that a run aims at: x* of the nodes whose losses count, from round to round.
 
     They move when a node joins or is forgotten. A run only measures distances to them, so they
     are computed when they are first asked for, and only if they are cheap.
 
     Args:
         problem: all losses.
-        counted: round -> whose losses make up the target from its end on; 0 for the start.
+        counted: round -> the nodes whose losses make up the target from its end on; 0 is the start.
         wanted: ``"auto"`` computes them where losses have formulas and the arithmetic takes a
-            small part of the run's; ``"always"`` whatever it takes; None does not compute them; a
+            small part of the run's; ``"always"`` at any cost; None does not compute them; a
             vector is x* itself.
         rounds: how long the run is.
 
@@ -66,7 +66,7 @@ class Optima:
                     f"optimum is {wanted!r}.", remedy='Use "auto", "always", None, or a vector.'
                 )
             if wanted == "auto":
-                share = _FRACTION * rounds * problem.everybody.gradient_work
+                share = _FRACTION * rounds * problem.all_nodes.gradient_work
                 self._work = max(share, _AFFORDABLE)
         elif wanted is None:
             self._known = OptimumUnknown("x* was not computed: optimum=None.", remedy=COMPUTE)
@@ -99,12 +99,12 @@ class Optima:
     @property
     def unknown(self) -> OptimumUnknown:
         """Why they are not known."""
-        assert self.known is None  # noqa: S101 - nobody else asks
+        assert self.known is None  # noqa: S101 - asked only then
         assert isinstance(self._known, OptimumUnknown)  # noqa: S101 - likewise
         return OptimumUnknown(self._known.what, remedy=self._known.remedy)
 
     def ask(self) -> Mapping[int, Vector]:
-        """Return round -> x* from its end on, whatever that takes.
+        """Return round -> x* from its end on, at any cost.
 
         Raises:
             OptimumUnknown: there is none, it cannot be found, or data are on their hosts.
@@ -113,7 +113,7 @@ class Optima:
         return self._computed(None) if known is None else known
 
     def demand(self) -> None:
-        """Compute them now, whatever that takes, for a will that needs them.
+        """Compute them now, at any cost, for a will that needs them.
 
         Raises:
             OptimumUnknown: as for ``ask``; or they are not wanted.
@@ -135,7 +135,7 @@ class Optima:
             except OptimumUnknown as error:
                 if len(self._counted) == 1:
                     raise
-                what = f"Of those who count after round {t}: {error.what}"
+                what = f"Of the nodes that count after round {t}: {error.what}"
                 raise OptimumUnknown(what, remedy=error.remedy) from error
         return found
 

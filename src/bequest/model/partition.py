@@ -1,4 +1,4 @@
-"""Who holds which samples: from one table of data to silos.
+"""Which node holds which samples: from one table of data to silos.
 
 Every partitioner returns one array of row numbers per silo, ascending and read-only. Together
 they hold every sample exactly once, and no silo is empty.
@@ -73,7 +73,7 @@ def dirichlet(y: ArrayLike, n: int, alpha: float, seed: int) -> list[Indices]:
     """Return silos among which every label is spread in random, uneven shares.
 
     The shares of a label are drawn from Dirichlet(alpha, ..., alpha): small alpha gives most of
-    a label to a few silos, large alpha gives everybody the same mixture. Drawn again until no
+    a label to a few silos, large alpha gives all silos the same mixture. Drawn again until no
     silo is empty.
 
     >>> [silo.size for silo in dirichlet([0, 1] * 50, n=3, alpha=0.5, seed=2)]

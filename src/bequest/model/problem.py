@@ -1,4 +1,4 @@
-"""Everybody's losses together."""
+"""The losses of all nodes together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.core import minimise
+from bequest.core import directions, minimise
 from bequest.core.arrays import frozen, refuse_masked
 from bequest.core.legacy import Legacy
 from bequest.errors import DimensionMismatch, InvalidObjective, OptimumUnknown
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _DENSE_DIM = 1500
 # How many Newton steps a minimiser usually takes: of a quadratic, which is refined, and otherwise.
 _REFINEMENTS, _USUAL_STEPS = 3, 10
-COMPUTE = 'Pass optimum="always" to have it computed, whatever that takes, or go by run.trajectory.'
+# Where Hessians are differences of gradients: more steps than these only follow their noise.
+_MOST_BY_DIFFERENCES = 60
+COMPUTE = 'Pass optimum="always" to have it computed at any cost, or go by run.trajectory.'
 
 
 class Problem:
@@ -32,9 +34,8 @@ class Problem:
 
     Losses of one family are evaluated in one array operation; mixed ones family by family.
 
-    ``away`` are the nodes whose data are on their hosts (``Loaded``). What needs everybody's data
-    in one place, such as the optimum, is refused if there are any, whether or not these data
-    happen to be loaded here.
+    ``away`` are the nodes whose data are on their hosts (``Loaded``). If there are any, what needs
+    all data in one place, such as the optimum, is refused, even if they happen to be loaded here.
 
     Paper: eq:problem.
 
@@ -142,7 +143,7 @@ class Problem:
         return [(nodes.tolist(), stack) for nodes, stack in self._groups]
 
     @cached_property
-    def everybody(self) -> Ensemble:
+    def all_nodes(self) -> Ensemble:
         """All nodes, as one ensemble."""
         return Ensemble(self.dim, self._groups, self.away)
 
@@ -150,7 +151,7 @@ class Problem:
         """Return these nodes, in ascending order, as one ensemble."""
         chosen = np.unique(np.fromiter(nodes, dtype=int))
         if chosen.size == self.n:
-            return self.everybody
+            return self.all_nodes
         position = np.full(self.n, -1)
         position[chosen] = np.arange(chosen.size)
         groups = []
@@ -165,18 +166,18 @@ class Problem:
     def value(self, x: ArrayLike) -> float:
         """Return sum f_i(x)."""
         self._refuse_if_away("value")
-        return float(self.everybody.values(self._everywhere(x)).sum())
+        return float(self.all_nodes.values(self._everywhere(x)).sum())
 
     def gradient(self, x: ArrayLike) -> Vector:
         """Return the gradient of sum f_i at x."""
         self._refuse_if_away("gradient")
-        total: Vector = self.everybody.gradients(self._everywhere(x)).sum(axis=0)
+        total: Vector = self.all_nodes.gradients(self._everywhere(x)).sum(axis=0)
         return total
 
     def _refuse_if_away(self, what: str) -> None:
         if self.away:
             raise InvalidObjective(
-                f"{_on_hosts(self.away)} The {what} of the sum takes everybody's.",
+                f"{_on_hosts(self.away)} The {what} of the sum takes those of all nodes.",
                 remedy=f"Ask every node on its host: problem.objective(i).{what}(x).",
             )
 
@@ -204,7 +205,7 @@ class Problem:
         """
         if self._optimum is None:
             try:
-                self._optimum = frozen(self.everybody.minimiser(Legacy.zero(self.dim), work=work))
+                self._optimum = frozen(self.all_nodes.minimiser(Legacy.zero(self.dim), work=work))
             except OptimumUnknown as error:
                 if work is not None:
                     raise  # more of it may find x*
@@ -225,7 +226,7 @@ class Problem:
             return float(self.a.sum())
         if not all(stack.constant_hessian for _, stack in self._groups):
             return 0.0
-        eigenvalues = np.linalg.eigvalsh(self.everybody.total_hessian(np.zeros(self.dim)))
+        eigenvalues = np.linalg.eigvalsh(self.all_nodes.total_hessian(np.zeros(self.dim)))
         positive = eigenvalues[eigenvalues > eigenvalues[-1] * self.dim * 1e-14]
         return float(positive[0]) if positive.size else 0.0
 
@@ -237,7 +238,7 @@ class Problem:
         Paper: zeta_i of as:fun.
         """
         at = self.optimum() if optimum is None else optimum
-        pulls = self.everybody.gradients(self._everywhere(at))
+        pulls = self.all_nodes.gradients(self._everywhere(at))
         return np.asarray(np.linalg.norm(pulls, axis=1), dtype=float)
 
 
@@ -292,6 +293,16 @@ class Ensemble:
         return total
 
     @property
+    def precision(self) -> float:
+        """The relative rounding of values and gradients, the coarsest among the nodes."""
+        return max(stack.precision for _, stack in self._groups)
+
+    @property
+    def blur(self) -> float:
+        """How far off ``total_hessian`` is, as a part of its largest entry."""
+        return max(stack.blur for _, stack in self._groups)
+
+    @property
     def gradient_work(self) -> float:
         """About how many multiplications the gradients of all nodes take."""
         return sum(stack.gradient_work for _, stack in self._groups)
@@ -301,7 +312,7 @@ class Ensemble:
 
         A loss counts with the lower end of its declared curvature, so that the result is a lower
         bound, if its data are on its host; or if it has no formula for its Hessian, and differences
-        would take more than so many ``gradients`` of it.
+        would take more than ``gradients`` gradients of it.
         """
         dear = 2 * self.dim > gradients
         here: list[Stack] = []
@@ -323,7 +334,7 @@ class Ensemble:
         """Return argmin of sum f_j + legacy, to 1e-12 of its length where its condition allows.
 
         No coordinate of the gradient is more than rounding beside the terms it is the sum of,
-        whatever the scales of the features.
+        at any scale of the features.
 
         Args:
             legacy: a quadratic that counts, too.
@@ -341,7 +352,9 @@ class Ensemble:
                 "gradients of run.trajectory.",
             )
 
-        steps = minimise.MAX_STEPS if work is None else self._steps_within(work)
+        formulas = all(np.isfinite(stack.hessian_work) for _, stack in self._groups)
+        most = minimise.MAX_STEPS if formulas else _MOST_BY_DIFFERENCES
+        steps = most if work is None else self._steps_within(work)
 
         def everywhere(x: Vector) -> Matrix:
             return np.broadcast_to(x, (self.size, self.dim))
@@ -373,16 +386,15 @@ class Ensemble:
 
         stacks = [stack for _, stack in self._groups]
         least = sum(float(stack.curvatures()[0].sum()) for stack in stacks) + legacy.curvature[0]
-        # strongly convex, or quadratic in pieces, whatever rounding makes of it
+        # strongly convex, or quadratic in pieces, but for rounding
         tilted = legacy.p.any() or legacy.curvature != (0.0, 0.0)
         exists = least > 0 or (not tilted and all(stack.attains for stack in stacks))
         ceiling = np.sum([stack.ceiling() for stack in stacks], axis=0)
         ceiling += legacy.eta + legacy.factor**2 @ legacy.weights
-        descent, detour = minimise.product_descent(product, ceiling), None
+        descent, detour = directions.product_descent(product, ceiling), None
         if self.dim <= _DENSE_DIM:
-            blur = max(stack.blur for stack in stacks)
-            descent = minimise.dense_descent(hessian, ceiling, blur=blur)
-            detour = minimise.dense_descent(majoriser, ceiling)
+            descent = directions.dense_descent(hessian, ceiling, blur=self.blur)
+            detour = directions.dense_descent(majoriser, ceiling)
         origin = np.zeros(self.dim) if start is None else start
         with np.errstate(over="ignore", invalid="ignore"):
             if all(stack.constant_hessian for stack in stacks):
@@ -396,6 +408,7 @@ class Ensemble:
                 detour=detour,
                 exists=exists,
                 steps=steps,
+                precision=self.precision,
             )
 
     def _steps_within(self, work: float) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from bequest.core.arrays import frozen, norm
 from bequest.core.legacy import Legacy
 from bequest.errors import Diverged, OptimumUnknown
 from bequest.model.certify import certify
+from bequest.model.outcome import Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,208 +22,84 @@ if TYPE_CHECKING:
     from bequest.core.certificates import Certificate
     from bequest.core.steps import StepChoice
     from bequest.model.graph import Graph
-    from bequest.model.optima import Optima
+    from bequest.model.outcome import ChangeRecord, DepartureRecord, Outcome, Trajectory
+    from bequest.model.plan import Plan
     from bequest.model.problem import Problem
-    from bequest.model.wills import Choice
-
-
-class Status(StrEnum):
-    """How a run ended; a closed set.
-
-    CONVERGED: the survivors agree, and are within 1e-9 of the limit as far as their curvature can
-        tell (in regime (C), where it cannot: their gradients sum to nothing).
-    UNFINISHED: the rounds were used up before that.
-    DIVERGED: the iterates left every bounded region, or were no longer numbers.
-    LOST: nobody is left, and nothing is remembered.
-    """
-
-    CONVERGED = "converged"
-    UNFINISHED = "unfinished"
-    DIVERGED = "diverged"
-    LOST = "lost"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trajectory:
-    """One number per round, from the start (index 0) to the last round.
-
-    Attributes:
-        error: max over the nodes alive of |x_j - x*|; None where x* is not known.
-        invariant_gap: |sum z - sum grad h(x)|, zero but for rounding (prop:invariant).
-        gradient_norm: |sum grad h(x)|, zero at the limit.
-        disagreement: max over the nodes alive of |x_j - their mean|.
-    """
-
-    error: Vector | None
-    invariant_gap: Vector
-    gradient_norm: Vector
-    disagreement: Vector
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DepartureRecord:
-    """What happened when a node left, or crashed.
-
-    Attributes:
-        node: who left.
-        round: after which round.
-        will: the will's label.
-        choice: which branch it took, as the will calls it; a certificate goes by the legacy.
-        why: in words.
-        heir: who inherited, or adopted what a crashed node had left with its buddies; None if
-            nothing was handed over.
-        vectors: how many vectors the farewell carried, or the checkpoint.
-        bytes: its payload in bytes.
-        bounds: what each branch can cost at most, where the will compared bounds.
-        predicted: how far each branch was expected to move the optimum, where the will predicted
-            that from what the node could see.
-        hindsight: how far each of these branches moves the optimum, to first order; empty where
-            x* is not known or nothing was compared. No will has ever seen it.
-        x: its iterate when it left; of one that crashed the last that is known.
-        legacy: the memory of the node's own loss, if any.
-        anchor: where that memory is exact, if there is one.
-        passed_on: the original nodes in the inherited quadratic it handed over.
-        blur: what compressing the message changed, a quadratic without slope at the anchor; None
-            where it went as it was.
-        lost: the original nodes nobody remembers from now on.
-        exact_handoff: whether the tracking invariant was kept by construction.
-        bridges: edges added to keep the network connected.
-        crashed: whether it went without a word.
-        checkpoint: the round of the checkpoint that was adopted after a crash.
-        failed: whether it crashed because its own loss or will failed; ``why`` says how.
-    """
-
-    node: int
-    round: int
-    will: str
-    choice: Choice
-    why: str
-    heir: int | None
-    vectors: float
-    bytes: int
-    bounds: Mapping[Choice, float]
-    predicted: Mapping[Choice, float]
-    hindsight: Mapping[Choice, float]
-    x: Vector
-    legacy: Legacy | None
-    anchor: Vector | None
-    passed_on: tuple[int, ...]
-    blur: Legacy | None
-    lost: tuple[int, ...]
-    exact_handoff: bool
-    bridges: tuple[tuple[int, int], ...]
-    crashed: bool = False
-    checkpoint: int | None = None
-    failed: bool = False
-
-    def __str__(self) -> str:
-        went = ("failed" if self.failed else "crashed") if self.crashed else "left"
-        if not self.crashed:
-            to = f"to node {self.heir}" if self.heir is not None else "to nobody"
-        elif self.heir is None:
-            to = "adopted by nobody"
-        elif self.node not in self.lost:
-            to = f"its checkpoint of round {self.checkpoint} adopted by node {self.heir}"
-        elif self.passed_on:
-            to = f"what it had inherited adopted by node {self.heir}, its own loss by none"
-        else:
-            to = "its own loss remembered by no node"
-        return (
-            f"node {self.node} {went} after round {self.round}, {to}: {self.choice} ({self.why}); "
-            f"{self.vectors:g} vector{'' if self.vectors == 1 else 's'}, {self.bytes} bytes"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeRecord:
-    """What happened when a node returned, joined or was forgotten.
-
-    Attributes:
-        kind: which of them.
-        node: who.
-        round: after which round.
-        holder: who remembered it until then; None if nobody did.
-        sponsor: at whose iterate it began; None for somebody who is forgotten.
-        neighbours: whom it talks to from then on.
-        exact: whether its memory was taken out exactly; False where it had been compressed
-            together with others'.
-        why: in words.
-    """
-
-    kind: Literal["return", "join", "forget"]
-    node: int
-    round: int
-    holder: int | None
-    sponsor: int | None
-    neighbours: tuple[int, ...]
-    exact: bool
-    why: str
-
-    @classmethod
-    def of(
-        cls,
-        kind: Literal["return", "join", "forget"],
-        node: int,
-        round_: int,
-        *,
-        holder: int | None,
-        sponsor: int | None,
-        neighbours: tuple[int, ...],
-        exact: bool,
-    ) -> ChangeRecord:
-        """Return the record of a change, and put it into words."""
-        if kind == "forget":
-            why = "nobody remembered it" if holder is None else f"node {holder} erased its memory"
-        else:
-            why = f"it begins at the iterate of node {sponsor}"
-        if kind == "return":
-            why += ", " + (
-                "and nobody remembered it" if holder is None else "who gave its memory back"
-            )
-        if not exact:
-            why += "; as it was compressed together with others, something of it remains"
-        return cls(kind, node, round_, holder, sponsor, neighbours, exact, why)
-
-    def __str__(self) -> str:
-        went = {"return": "returned", "join": "joined", "forget": "was forgotten"}[self.kind]
-        return f"node {self.node} {went} after round {self.round}: {self.why}"
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What came out of ``bequest.solve``; everything in it is read-only.
+    """What came out of ``bequest.solve``; its arrays are read-only.
 
     Attributes:
-        status: how it ended.
-        trajectory: one number per round of everything that was measured.
-        departures: what happened at each departure and crash, in order.
-        changes: what happened when somebody returned, joined or was forgotten, in order.
-        survivors: the ids that are left, ascending.
-        x: their iterates, one row each, in that order.
-        inherited: survivor -> what it inherited; those who inherited nothing are not in it.
-        lost: the original nodes that nobody remembers, ascending.
-        steps: the step and why, and every time it was lowered.
-        targets: what was aimed at; ``optimum`` and ``optima`` read it.
-        problem: what was solved.
-        graph: on which network.
-        pilot: the certificate of the network's error, where a will needed one.
+        plan: what was asked for.
+        outcome: what the engine reported.
         provenance: versions and settings needed to run it again.
     """
 
-    status: Status
-    trajectory: Trajectory
-    departures: tuple[DepartureRecord, ...]
-    changes: tuple[ChangeRecord, ...]
-    survivors: tuple[int, ...]
-    x: Matrix
-    inherited: Mapping[int, Legacy]
-    lost: tuple[int, ...]
-    steps: tuple[StepChoice, ...]
-    targets: Optima
-    problem: Problem
-    graph: Graph
-    pilot: Pilot | None
+    plan: Plan
+    outcome: Outcome
     provenance: Mapping[str, str]
+
+    @property
+    def problem(self) -> Problem:
+        """What was solved."""
+        return self.plan.problem
+
+    @property
+    def graph(self) -> Graph:
+        """On which network."""
+        return self.plan.graph
+
+    @property
+    def pilot(self) -> Pilot | None:
+        """The certificate of the network's error, where a will needed one."""
+        return self.plan.pilot
+
+    @property
+    def status(self) -> Status:
+        """How it ended."""
+        return self.outcome.status
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """One number per round of everything that was measured."""
+        return self.outcome.trajectory
+
+    @property
+    def departures(self) -> tuple[DepartureRecord, ...]:
+        """What happened at each departure and crash, in order."""
+        return self.outcome.departures
+
+    @property
+    def changes(self) -> tuple[ChangeRecord, ...]:
+        """What happened when a node returned, joined or was forgotten, in order."""
+        return self.outcome.changes
+
+    @property
+    def survivors(self) -> tuple[int, ...]:
+        """The ids that are left, ascending."""
+        return self.outcome.survivors
+
+    @property
+    def x(self) -> Matrix:
+        """The survivors' iterates, one row each, in the order of ``survivors``."""
+        return self.outcome.x
+
+    @property
+    def inherited(self) -> Mapping[int, Legacy]:
+        """Survivor -> what it inherited; survivors that inherited nothing are not in it."""
+        return self.outcome.inherited
+
+    @property
+    def lost(self) -> tuple[int, ...]:
+        """The original nodes that no node remembers, ascending."""
+        return self.outcome.lost
+
+    @property
+    def steps(self) -> tuple[StepChoice, ...]:
+        """The step and why, and every time it was lowered."""
+        return self.outcome.steps
 
     @property
     def error(self) -> Vector:
@@ -231,7 +109,7 @@ class Run:
         diverged.
         """
         if self.trajectory.error is None:
-            raise self.targets.unknown
+            raise self.plan.optima.unknown
         return self.trajectory.error
 
     @property
@@ -243,7 +121,7 @@ class Run:
     def optimum(self) -> Vector:
         """x*: the optimum of ALL the data, leavers included, that counts at the end.
 
-        Computed now if the run did not, whatever that takes.
+        Computed now, at any cost, if the run did not.
         """
         return self.optima[max(self.optima)]
 
@@ -253,7 +131,7 @@ class Run:
 
         It moves when a node joins or is forgotten. Computed like ``optimum``.
         """
-        return self.targets.ask()
+        return self.plan.optima.ask()
 
     @property
     def step(self) -> float:
@@ -267,13 +145,20 @@ class Run:
 
     @cached_property
     def limit(self) -> Vector:
-        """The surrogate's minimiser, where the survivors go: argmin of their losses and legacies.
+        """Where the survivors go: ``surrogate_minimiser``, or NaN if the run diverged."""
+        if self.status is Status.DIVERGED:
+            return frozen(np.full(self.problem.dim, np.nan))
+        return self.surrogate_minimiser
+
+    @cached_property
+    def surrogate_minimiser(self) -> Vector:
+        """Argmin of the survivors' losses and legacies, whether or not the run gets there.
 
         Paper: eq:surrogate.
         """
         if not self.survivors:
             raise OptimumUnknown(
-                "Nobody is left, so that nothing is minimised any more.",
+                "No node is left, so nothing is minimised any more.",
                 remedy="Keep checkpoints with more buddies, on other hosts.",
             )
         memory = sum(self.inherited.values(), Legacy.zero(self.problem.dim))
@@ -282,7 +167,10 @@ class Run:
 
     @property
     def limit_error(self) -> float:
-        """Distance of the limit to the optimum of ALL the data, which no round makes up for."""
+        """Distance of the limit to the optimum of ALL the data, which no round makes up for.
+
+        NaN if the run diverged.
+        """
         return norm(self.limit - self.optimum)
 
     @cached_property

@@ -14,13 +14,14 @@ class Charter:
     """What is agreed on before a run begins, and outlives every steward.
 
     Attributes:
-        network: who talks to whom at the beginning.
-        stops: the rounds after which everybody stops; the last one is the end.
+        network: the first members, and which of them talk to each other.
+        stops: the rounds after which all nodes stop; the last one is the end.
         buddies: how many keep a node's checkpoints.
-        step: everybody's step at the beginning.
+        step: the step of all nodes at the beginning.
         adaptive: whether it is lowered where an heir becomes too stiff for it.
-        losses: stop -> whose loss is to be heard of before it is over.
-        arrivals: stop -> who is to ask to come (back), or to be forgotten, before it is over.
+        crashes: stop -> the nodes that are to be heard of as lost before it is over.
+        arrivals: stop -> the nodes that are to ask to come (back), or to be forgotten, before it
+            is over.
     """
 
     network: Mapping[int, frozenset[int]]
@@ -28,7 +29,7 @@ class Charter:
     buddies: int
     step: float
     adaptive: bool
-    losses: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    crashes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     arrivals: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -36,34 +37,34 @@ class Agenda:
     """What of a charter is still ahead.
 
     Attributes:
-        stops: those that are not over yet.
-        losses: stop -> whose loss is still to be heard of.
-        arrivals: stop -> who has not asked yet.
+        stops: the stops that are not over yet.
+        crashes: stop -> the nodes that are still to be heard of as lost.
+        arrivals: stop -> the nodes that have not asked yet.
     """
 
     def __init__(self, charter: Charter) -> None:
         self._charter = charter
         self.stops = sorted(charter.stops)
-        self.losses = {t: list(charter.losses.get(t, ())) for t in charter.stops}
+        self.crashes = {t: list(charter.crashes.get(t, ())) for t in charter.stops}
         self.arrivals = {t: list(charter.arrivals.get(t, ())) for t in charter.stops}
 
     def expects(self, stop: int, members: Container[int]) -> list[int]:
-        """Return who is still to be heard of before that stop is over, given who is there.
+        """Return the nodes still to be heard of before that stop is over, given the members.
 
-        Plans are made before accidents: who has gone already cannot be lost, and who has stayed
-        cannot come.
+        Plans are made before accidents: a node that has gone already cannot be lost, and one that
+        has stayed cannot come.
         """
-        lost = [node for node in self.losses.get(stop, ()) if node in members]
+        lost = [node for node in self.crashes.get(stop, ()) if node in members]
         return lost + [node for node in self.arrivals.get(stop, ()) if node not in members]
 
     def appointment(self, node: int) -> int | None:
         """Return the stop at which a node's request is dealt with; None for at once."""
         return next((t for t in self.stops if node in self._charter.arrivals.get(t, ())), None)
 
-    def note_loss(self, node: int) -> None:
-        """Expect no loss of it at the next stop any more; at later ones there is another life."""
+    def note_crash(self, node: int) -> None:
+        """Expect no crash of it at the next stop; later stops are about another incarnation."""
         for t in self.stops[:1]:
-            self.losses[t] = [other for other in self.losses[t] if other != node]
+            self.crashes[t] = [other for other in self.crashes[t] if other != node]
 
     def note_arrival(self, node: int) -> None:
         """Expect it no more at the first stop where it was expected."""
@@ -82,21 +83,21 @@ class Agenda:
         *,
         members: Container[int],
         asking: Iterable[int],
-        losses: Callable[[int], int],
+        times_lost: Callable[[int], int],
     ) -> None:
         """Go on towards a stop, where some of what was planned may have happened already.
 
         Args:
             stop: the next one.
-            members: who is there.
-            asking: who asks to come.
-            losses: node -> how often it has been lost so far.
+            members: the nodes that are there.
+            asking: the nodes that ask to come.
+            times_lost: node -> how often it has been lost so far.
         """
         self.stops = [t for t in self.stops if t >= stop]
         self.arrivals[stop] = [n for n in self.arrivals.get(stop, ()) if n not in members]
         for node in asking:
             self.note_arrival(node)
-        planned = [node for t, lost in self._charter.losses.items() if t < stop for node in lost]
-        self.losses[stop] = [
-            node for node in self.losses.get(stop, ()) if losses(node) <= planned.count(node)
+        planned = [node for t, lost in self._charter.crashes.items() if t < stop for node in lost]
+        self.crashes[stop] = [
+            node for node in self.crashes.get(stop, ()) if times_lost(node) <= planned.count(node)
         ]

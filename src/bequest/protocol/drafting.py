@@ -1,7 +1,7 @@
-"""The next epoch, as far as it is known: who will be in it, and what everybody has to prepare.
+"""The next epoch, as far as it is known: its members, and what each of them has to prepare.
 
-A draft is one attempt at one change: it is about the lost, or about leavers, or about somebody who
-comes. It knows nothing of phases, and nothing in it counts: the steward begins it once everybody is
+A draft is one attempt at one change: it is about lost nodes, about leavers, or about one arrival.
+It knows nothing of phases, and nothing in it counts: the steward begins it once all nodes are
 ready, or throws it away.
 """
 
@@ -30,19 +30,19 @@ class Draft:
     Attributes:
         epoch: the number of this attempt, and of the epoch if it succeeds.
         round: after which round it begins.
-        network: who will talk to whom.
-        lineage: who will be in it -> whom it remembers.
+        network: the members, and which of them will talk to each other.
+        lineage: member -> the original nodes that it will remember.
         restart: whether all trackers begin anew.
-        leaving: who leaves, in the order in which they write their wills.
-        handovers: what is known of those who have been asked to.
-        silent: the leavers who hand over nothing.
-        adoptions: who is lost, and who adopts what is remembered of it.
-        arrival: who comes (back), or asks to be forgotten.
+        leaving: the leavers, in the order in which they write their wills.
+        handovers: the leavers that have been asked to, and their heirs.
+        silent: the leavers that hand over nothing.
+        adoptions: the lost nodes, and the nodes that adopt their checkpoints.
+        arrival: the node that comes (back), or asks to be forgotten.
         target_moves: whether the common optimum will be another one.
-        forgotten: whom nobody will remember.
-        stiffness: how stiff everybody will be.
-        buddies: who will keep everybody's checkpoints.
-        waiting: who is not ready yet.
+        forgotten: the original nodes that no node will remember.
+        stiffness: member -> how stiff it will be.
+        buddies: member -> the nodes that will keep its checkpoints.
+        waiting: the nodes that are not ready yet.
     """
 
     epoch: int
@@ -69,7 +69,7 @@ class Draft:
         reports: Mapping[int, m.Halted],
         buddies: Mapping[int, tuple[int, ...]],
     ) -> None:
-        """Close ranks around the lost; whoever holds the latest checkpoint of one adopts it."""
+        """Close ranks around the lost; the holder of the latest checkpoint of each adopts it."""
         self.restart = True
         for node in sorted(dead):
             holder = _freshest(node, reports, buddies.get(node, ()))
@@ -92,7 +92,7 @@ class Draft:
             self.adoptions[-1] = replace(last, bridges=(*last.bridges, (first, other)))
 
     def without(self, node: int, epoch: int) -> Draft:
-        """Return another attempt at founding, without somebody who has not even begun."""
+        """Return another attempt at founding, without a node that has not even begun."""
         bridges = topology.remove(self.network, node, hub=min(self.network[node]))
         given_up = Adoption(node, None, (node,), tuple(bridges))
         return Draft(
@@ -118,7 +118,7 @@ class Draft:
 
     # --- leavers ------------------------------------------------------------------------------
 
-    def ask_next_leaver(self, *, domains: Domains, life: Callable[[int], int]) -> Send:
+    def ask_next_leaver(self, *, domains: Domains, incarnation: Callable[[int], int]) -> Send:
         """Choose the next leaver's heir, and let it write its will."""
         leaver = self.leaving[len(self.handovers)]
         heir = topology.choose_heir(
@@ -140,7 +140,7 @@ class Draft:
             heir=heir,
             remaining=remaining,
             farewells=self._farewells_to(leaver),
-            life=life(leaver),
+            incarnation=incarnation(leaver),
         )
         return Send((leaver,), arrange)
 
@@ -167,7 +167,7 @@ class Draft:
     # --- arrivals -----------------------------------------------------------------------------
 
     def admit(self, node: int, request: m.Request, lost: Collection[int]) -> None:
-        """Let somebody in, or forget it, and have it taken out of the memory of who holds it."""
+        """Let a node in, or forget it, and have it taken out of the memory that holds it."""
         holder = next((h for h, inside in self.lineage.items() if node in inside), None)
         if request.purpose == "forget":
             self.arrival = Arrival("forget", node, holder, None, ())
@@ -185,10 +185,10 @@ class Draft:
         self.arrival = Arrival(request.purpose, node, holder, sponsor, near)
 
     def is_about(self, node: int) -> bool:
-        """Whether somebody comes, and this is it."""
+        """Whether the draft is about an arrival, and this is the node that comes."""
         return self.arrival is not None and self.arrival.node == node
 
-    # --- everybody ----------------------------------------------------------------------------
+    # --- all members --------------------------------------------------------------------------
 
     def arrange(
         self,
@@ -196,15 +196,15 @@ class Draft:
         buddies: int,
         leaving: Collection[int],
         domains: Domains,
-        life: Callable[[int], int],
+        incarnation: Callable[[int], int],
     ) -> list[Effect]:
-        """Tell everybody who will be in the next epoch, and a claimant, what to prepare.
+        """Tell the members of the next epoch, and a claimant, what to prepare.
 
         Args:
-            buddies: how many keep a node's checkpoints.
-            leaving: who wants to leave, and has to wait until this change is over.
+            buddies: how many nodes keep a node's checkpoints.
+            leaving: the nodes that want to leave, and have to wait until this change is over.
             domains: node -> what it can fail together with, the smallest first.
-            life: node -> the life that the order is for.
+            incarnation: node -> the incarnation that the order is for.
         """
         nodes, edges = epoch_edges(self.network)
         weights = mixing.metropolis(edges, nodes.size).tocsr()
@@ -242,7 +242,7 @@ class Draft:
                 sponsor=arrival.sponsor if arrival is not None and comes else None,
                 target_moves=self.target_moves,
                 stays=node in leaving,
-                life=life(node),
+                incarnation=incarnation(node),
             )
             effects.append(Send((node,), arrange))
         self.waiting = set(self.network)
@@ -253,14 +253,14 @@ class Draft:
                 self.restart,
                 len(self.network),
                 claim=arrival.holder,
-                life=life(arrival.node),
+                incarnation=incarnation(arrival.node),
             )
             self.waiting.add(arrival.node)
             effects.append(Send((arrival.node,), claim))
         return effects
 
     def lowered(self, step: float) -> StepChoice | None:
-        """Return a lower step if what somebody will carry makes this one unsafe."""
+        """Return a lower step if what a member will carry makes this one unsafe."""
         nodes, edges = epoch_edges(self.network)
         return steps.lowered(
             step,
@@ -269,23 +269,30 @@ class Draft:
             since=self.round,
         )
 
-    def committed(self, step: StepChoice | None, lost: tuple[int, ...]) -> Committed:
+    def committed(
+        self,
+        step: StepChoice | None,
+        lost: tuple[int, ...],
+        incarnation: Callable[[int], int],
+    ) -> Committed:
         """Return the record of it, once it counts."""
+        members = tuple(sorted(self.network))
         return Committed(
             self.epoch,
             self.round,
             self.restart,
-            tuple(sorted(self.network)),
+            members,
             tuple(self.handovers),
             tuple(self.adoptions),
             self.arrival,
             step,
             lost,
+            tuple(map(incarnation, members)),
         )
 
 
 def _freshest(node: int, reports: Mapping[int, m.Halted], buddies: tuple[int, ...]) -> int | None:
-    """Return who holds the latest checkpoint of a lost node, if anybody does."""
+    """Return the node that holds the latest checkpoint of a lost node, if one does."""
     held = {
         keeper: round_
         for keeper, report in reports.items()

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bequest.core.arrays import Vector
     from bequest.core.farewell import Farewell
     from bequest.core.legacy import Legacy
@@ -39,15 +41,53 @@ class Leave:
 class Lost:
     """The engine's verdict: that process is gone, and will not come back by itself.
 
-    ``life`` says which one: how often that node had been there before.
+    ``incarnation`` says which one: how often that node had been there before.
     """
 
     node: int
     why: str = "its process is gone"
-    life: int = 0
+    incarnation: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """The node comes from outside: it asks the steward, or asks another steward once more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Receipt:
+    """What the network remembers of the node has become known; it can now take that back."""
+
+    legacy: Legacy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OptimumMoved:
+    """In a study whose wills know x*: it is this one from now on."""
+
+    optimum: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The steward founds the network with the nodes of its charter."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """The steward succeeds one that was lost.
+
+    Attributes:
+        processes: node -> the incarnation that is running.
+    """
+
+    processes: Mapping[int, int]
+
+
+# What comes from outside in the course of a run; a journal holds these.
 Event: TypeAlias = Received | Leave | Lost
+# What the process around a node or a steward says to it; it follows from the plan and the events.
+Instruction: TypeAlias = Apply | Receipt | OptimumMoved | Found | TakeOver
 
 
 # --- effects -------------------------------------------------------------------------------
@@ -108,7 +148,7 @@ class Decided:
         will: its will's title.
         bequest: what the will decided.
         passed_on: the original nodes in the inherited quadratic that it hands over.
-        forgets: the original nodes that nobody will remember then.
+        forgets: the original nodes that no node will remember then.
         farewell: what it sends; None if nothing.
         blur: what compressing the message changed; None where it goes as it is.
     """
@@ -133,7 +173,7 @@ class Adopted:
 
     Attributes:
         epoch: the epoch that will begin with it.
-        node: who was lost.
+        node: the lost node.
         round: the round that its checkpoint is from.
         own: the memory of its loss.
         inherited: what it had inherited.
@@ -163,14 +203,14 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A node cannot go on; to everybody else it is lost."""
+    """A node cannot go on; to all others it is lost."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """One leaver of a change: to whom it hands over, and how the network closes ranks."""
+    """One leaver of a change: its heir, and how the network closes ranks."""
 
     node: int
     heir: int
@@ -179,12 +219,12 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """One lost node of a change: who adopts its checkpoint, if anybody can.
+    """One lost node of a change, and the node that adopts its checkpoint, if one can.
 
     Attributes:
-        node: who was lost.
+        node: the lost node.
         adopter: the buddy that adopts; None if no buddy is left.
-        lost: the original nodes that nobody remembers any more.
+        lost: the original nodes that no node remembers any more.
         bridges: edges added to keep the network connected.
     """
 
@@ -196,7 +236,7 @@ class Adoption:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Somebody who comes in, comes back or is forgotten."""
+    """A node that comes in, comes back or is forgotten."""
 
     purpose: Purpose
     node: int
@@ -213,12 +253,13 @@ class Committed:
         epoch: its number.
         round: after which round it begins.
         restart: whether trackers restart.
-        members: who is in it, ascending.
-        handovers: who leaves.
-        adoptions: who was lost.
-        arrival: who came.
-        step: everybody's step from now on, if it changed.
-        lost: the original nodes that nobody remembers.
+        members: the nodes in it, ascending.
+        handovers: the leavers.
+        adoptions: the lost nodes.
+        arrival: the node that came.
+        step: the step of all nodes from now on, if it changed.
+        lost: the original nodes that no node remembers.
+        incarnations: which incarnation each of the members is, in the same order.
     """
 
     epoch: int
@@ -230,11 +271,12 @@ class Committed:
     arrival: Arrival | None
     step: StepChoice | None
     lost: tuple[int, ...]
+    incarnations: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Everybody has stopped after the last round, and nothing is left to do."""
+    """All nodes have stopped after the last round, and nothing is left to do."""
 
     round: int
 

@@ -95,11 +95,11 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Stop after the round you are in, and report.
+    """Stop where you are, between two rounds, and report.
 
     Attributes:
         epoch: the number of the epoch that is to begin.
-        current: the one that has begun last; who has not heard of it finishes that first.
+        current: the one that has begun last; a node that has not heard of it begins that first.
         term: which steward says so, here and in every other order: nodes do not listen to an
             earlier one any more.
     """
@@ -111,7 +111,7 @@ class Halt:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Go on to this round, the latest at which anybody stopped, and report again."""
+    """Go on to this round, the latest at which a node has stopped, and report again."""
 
     epoch: int
     round: int
@@ -127,21 +127,21 @@ class Arrange:
         round: after which round it begins.
         restart: whether every tracker restarts at its own gradient (after a loss).
         members: how many nodes it will have.
-        neighbours: whom the receiver will talk to; None if it will not be in it.
+        neighbours: the nodes that the receiver will talk to; None if it will not be in it.
         weights: the Metropolis weight of each of them.
-        buddies: who keeps the receiver's checkpoints, the preferred one first.
-        wards: whose checkpoints the receiver keeps.
-        heir: to whom a leaver hands over.
+        buddies: the nodes that keep the receiver's checkpoints, the preferred one first.
+        wards: the nodes whose checkpoints the receiver keeps.
+        heir: the node that a leaver hands over to.
         remaining: how many stay behind when it is a leaver's turn.
-        farewells: the leavers who hand over to the receiver.
+        farewells: the leavers that hand over to the receiver.
         adopted: the lost nodes whose checkpoints the receiver turns into legacies.
-        claim: the holder from whom the receiver, who is not a member yet, claims its own legacy.
-        claimant: who takes its legacy out of what the receiver has inherited.
-        newcomer: whom the receiver sends its iterate.
-        sponsor: from whom a newcomer gets its first iterate.
+        claim: the holder from which the receiver, not a member yet, claims its own legacy.
+        claimant: the node that takes its legacy out of what the receiver has inherited.
+        newcomer: the node that the receiver sends its iterate to.
+        sponsor: the node that sends a newcomer its first iterate.
         target_moves: whether the sum that is minimised is another one from then on.
-        stays: whether the receiver cannot go although it wants to: nobody else would be left.
-        life: how often the receiver had been there before; another life is not concerned.
+        stays: whether the receiver cannot go although it wants to: no other node would be left.
+        incarnation: the one that this is for: how often the receiver had been there before.
     """
 
     epoch: int
@@ -162,7 +162,7 @@ class Arrange:
     sponsor: int | None = None
     target_moves: bool = False
     stays: bool = False
-    life: int = 0
+    incarnation: int = 0
     term: int = 0
 
 
@@ -172,11 +172,11 @@ class Begin:
 
     Attributes:
         epoch: its number.
-        step: everybody's step.
-        until: the round after which everybody stops and reports.
+        step: the step of all nodes.
+        until: the round after which every member stops and reports.
         roster: every member, with the original nodes in what it has inherited: what a new steward
-            must know of those who do not answer any more.
-        lost: the original nodes that nobody remembers, so far.
+            must know of the members that do not answer any more.
+        lost: the original nodes that no node remembers, so far.
     """
 
     epoch: int
@@ -189,23 +189,23 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Dismiss:
-    """You are no longer needed: everybody has begun the epoch that you are not in.
+    """The receiver may go: every member has begun the epoch that it is not in.
 
     Attributes:
         epoch: that epoch.
         excluded: whether the receiver was taken for lost.
-        life: how often the receiver had been there before; another life is not concerned.
+        incarnation: the one that this is for: how often the receiver had been there before.
     """
 
     epoch: int
     excluded: bool = False
-    life: int = 0
+    incarnation: int = 0
     term: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """A new steward asks everybody where they are."""
+    """A new steward asks every node where it is."""
 
     term: int = 0
 
@@ -221,7 +221,7 @@ class Halted:
         epoch: the epoch that is to begin; the present one if it stopped by itself at its end.
         round: after which round.
         lineage: the original nodes in what it has inherited.
-        wards: whose checkpoints it holds, as (node, round of the checkpoint, whom it remembers).
+        wards: the checkpoints that it holds, as (node, round, the original nodes in it).
         leaving: whether it wants to go now.
     """
 
@@ -241,7 +241,7 @@ class Ready:
         stiffness: the largest curvature of what it will minimise.
         lineage: the original nodes in what it will have inherited.
         forgets: the original nodes that its will, it being a leaver, forgets.
-        restart: whether its will makes everybody restart.
+        restart: whether its will makes all nodes restart.
     """
 
     epoch: int
@@ -269,11 +269,11 @@ class Begun:
 class LeaveRequest:
     """A node wants to go.
 
-    ``life`` says how often it had been there before, so that what it asked for in an earlier life
-    is not held against it.
+    ``incarnation`` says how often it had been there before, so that what it asked for earlier is
+    not held against it.
     """
 
-    life: int = 0
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +282,7 @@ class Accusation:
 
     Attributes:
         epoch: the epoch that the accuser is in, or that it is to come in with.
-        culprit: who sent it.
+        culprit: the node that sent it.
         why: in words.
     """
 
@@ -302,9 +302,9 @@ class Situation:
         newest: the highest epoch number it has heard of.
         halted: what it would report.
         host: the host it is on, as "machine/host" where hosts share machines.
-        purpose: what somebody who is not a member wants.
+        purpose: what a node that is not a member wants.
         known: a newcomer's neighbours-to-be.
-        life: how often it had been there before.
+        incarnation: how often it had been there before.
     """
 
     present: Arrange | None
@@ -315,24 +315,24 @@ class Situation:
     host: str
     purpose: Purpose | None = None
     known: tuple[int, ...] = ()
-    life: int = 0
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Somebody who is not a member wants to come in, to come back or to be forgotten.
+    """A node that is not a member wants to come in, to come back or to be forgotten.
 
     Attributes:
         purpose: which of them.
         host: the host it is on, as "machine/host" where hosts share machines.
-        known: whom it would talk to, as far as they are there.
-        life: how often it had been there before.
+        known: the nodes that it would talk to, as far as they are there.
+        incarnation: how often it had been there before.
     """
 
     purpose: Purpose
     host: str
     known: tuple[int, ...] = ()
-    life: int = 0
+    incarnation: int = 0
 
 
 # What only the steward may say; each of them names its term.

@@ -13,51 +13,65 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.core.arrays import frozen
-from bequest.core.legacy import Legacy
 from bequest.protocol import messages as m
-from bequest.protocol.events import Began, Completed, Failed, Leave, Received, Send
-from bequest.protocol.inbox import Inbox, is_sound
-from bequest.protocol.listening import Listener
+from bequest.protocol.dispatch import Dispatcher
+from bequest.protocol.events import (
+    Apply,
+    Began,
+    Completed,
+    Failed,
+    Leave,
+    OptimumMoved,
+    Receipt,
+    Received,
+    Send,
+)
+from bequest.protocol.iterate import Iterate
+from bequest.protocol.kept_checkpoints import KeptCheckpoints
+from bequest.protocol.place import Place
 from bequest.protocol.preparation import Preparation
-from bequest.protocol.scrutiny import has_place
-from bequest.protocol.states import State
-from bequest.protocol.testament import Testament
-from bequest.protocol.vault import Vault
+from bequest.protocol.scrutiny import has_place, is_checkpoint
+from bequest.protocol.states import State, Turn
+from bequest.protocol.will_executor import WillExecutor
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Vector
+    from bequest.core.legacy import Legacy
     from bequest.model.objectives.base import Objective
     from bequest.model.wills import Setting, Will
-    from bequest.protocol.events import Checkpointed, Effect, Event
+    from bequest.protocol.events import Effect, Event, Instruction
     from bequest.protocol.preparation import Part
 
 # A neighbour can be this many rounds ahead, and no more: it needs our message to go on.
 _AHEAD = 2
 
 
-class Node(Listener):
+class Node(Dispatcher):
     """One participant.
 
     Args:
         ident: its number.
         objective: its private loss.
-        setting: what everybody knows; its step is replaced by that of every epoch.
+        setting: what all nodes know; its step is replaced by that of every epoch.
         start: where it begins.
         will: what it bequeaths; without one it is forgotten.
         host: the host it is on, as "machine/host" where hosts share machines.
         checkpoint_every: how many rounds may pass between two checkpoints; None for none at all.
         purpose: what it wants, if it is not there from the start.
-        known: whom it would then talk to.
+        known: the nodes that it would then talk to.
         receipt: what is remembered of it, if it has left before.
-        life: how often it has been there before.
+        incarnation: how often it has been there before.
 
     Attributes:
         state: where it is in the protocol.
-        epoch: the epoch it is in.
-        round: how many rounds it has completed.
-        x, z, g: its iterate, its tracker and the gradient of what it minimises.
-        inherited: what it remembers of others.
+        epoch: the epoch it is in; 0 before its first.
+        iterate: its numbers: x, z, g, what it has inherited, how many rounds it has completed.
+        place: its neighbours in the present epoch, and what they have sent; None before its first.
+        preparation: what it prepares for the next epoch, while it does.
+        kept: the checkpoints that it keeps for others.
+        executor: its will, its own checkpoint and what it remembers of its path.
+        receipt: what is remembered of it. Of a node that was lost it may become known only when
+            the node is back.
     """
 
     def __init__(
@@ -73,68 +87,81 @@ class Node(Listener):
         purpose: m.Purpose | None = None,
         known: tuple[int, ...] = (),
         receipt: Legacy | None = None,
-        life: int = 0,
+        incarnation: int = 0,
     ) -> None:
         super().__init__(ident)
         self.objective, self.will, self.host = objective, will, host
-        # What everybody knows; in studies with an oracle the engine tells when that changes.
-        self.setting = setting
-        self.purpose, self._known, self.life = purpose, known, life
-        # Of somebody who was lost it may become known only now that it is back.
+        self.purpose, self._known, self.incarnation = purpose, known, incarnation
         self.receipt = receipt
-        self.round = 0
-        self.x: Vector = frozen(start)
-        self.inherited, self._carries = Legacy.zero(self.x.size), False
-        self.g: Vector = np.zeros_like(self.x)
-        self.z: Vector = self.g
-        # The tracker after the last round, whatever hand-offs have done to it since.
-        self._tracked: Vector = self.z
+        self.iterate = Iterate(objective, start, setting.step)
+        self.executor = WillExecutor(ident, self.iterate, will, setting, checkpoint_every)
+        self.kept = KeptCheckpoints()
+        self.place: Place | None = None
+        self.preparation: Preparation | None = None
+        # The rounds after which it is to leave, and to stop.
         self._leave_after: int | None = None
         self._limit = 0
-        self._present: m.Arrange | None = None
-        self._begun: m.Begin | None = None
-        self._preparation: Preparation | None = None
-        self._vault = Vault()
-        # Those in the present epoch, and those whom they remember.
-        self._others: frozenset[int] = frozenset()
-        self._row_of: dict[int, int] = {}
-        self._step = setting.step
-        self._testament = Testament(ident, objective, self.x, will, checkpoint_every)
-        self._memory = self._testament.memory
+
+    @property
+    def x(self) -> Vector:
+        """Its iterate."""
+        return self.iterate.x
+
+    @property
+    def round(self) -> int:
+        """How many rounds it has completed."""
+        return self.iterate.round
+
+    @property
+    def inherited(self) -> Legacy:
+        """What it remembers of other nodes."""
+        return self.iterate.inherited
 
     # --- events -------------------------------------------------------------------------------
 
-    def apply(self) -> list[Effect]:
-        """Ask the steward to be let in, to come back, or to be forgotten."""
-        assert self.purpose is not None  # noqa: S101 - founding members are not asked
-        return self._tell(m.Request(self.purpose, self.host, self._known, self.life))
-
-    def handle(self, event: Event) -> list[Effect]:
+    def handle(self, event: Event | Instruction) -> list[Effect]:
         """Take in one event; return what is to be done about it."""
         try:
             if isinstance(event, Received):
                 return self._receive(event)
-            return self._on_leave(event)
+            return self._be_told(event)
         except Exception as error:  # noqa: BLE001 - a user's loss or will may raise anything
-            self.state = State.GONE
+            self._turn(Turn.FAILED)
             return [Failed(f"{type(error).__name__}: {error}")]
 
-    def _on_leave(self, event: Event) -> list[Effect]:
-        assert isinstance(event, Leave)  # noqa: S101 - verdicts go to the steward
+    def _be_told(self, event: Event | Instruction) -> list[Effect]:
+        """Take in what is no message: it comes from the process around the node."""
+        match event:
+            case Leave():
+                return self._on_leave(event)
+            case Apply() if self.purpose is not None:
+                return self._tell(m.Request(self.purpose, self.host, self._known, self.incarnation))
+            case Receipt() if self.receipt is None:
+                self.receipt = event.legacy
+            case OptimumMoved():
+                executor = self.executor
+                executor.setting = replace(executor.setting, optimum=event.optimum)
+            case Apply() | Receipt():
+                pass  # a founding member has nothing to ask; the first receipt counts
+            case _:
+                raise TypeError(f"{type(event).__name__} is no event of a node")
+        return []
+
+    def _on_leave(self, event: Leave) -> list[Effect]:
         self._leave_after = event.after
         if self.state in (State.OUTSIDE, State.GONE) or not self.wants_to_leave:
             return []
-        effects = self._tell(m.LeaveRequest(self.life))
+        effects = self._tell(m.LeaveRequest(self.incarnation))
         if self.state is State.PREPARING:
             effects += self._refuse()
         return effects
 
     def _refuse(self) -> list[Effect]:
         """Ask for another arrangement if this one makes an heir of a node that is leaving."""
-        assert self._preparation is not None  # noqa: S101 - asked while preparing
-        if not self._preparation.makes_an_heir or not self.wants_to_leave:
+        assert self.preparation is not None  # noqa: S101 - asked while preparing
+        if not self.preparation.makes_an_heir or not self.wants_to_leave:
             return []
-        return self._tell(m.Refused(self._preparation.arrange.epoch))
+        return self._tell(m.Refused(self.preparation.arrange.epoch))
 
     @property
     def wants_to_leave(self) -> bool:
@@ -146,19 +173,20 @@ class Node(Listener):
     def _on_exchange(self, sender: int, message: m.Exchange) -> list[Effect]:
         if message.epoch != self.epoch:
             return self._untimely(sender, message, message.epoch > self.epoch)
-        row = self._row_of.get(sender)
-        if row is None:
+        place = self.place
+        row = None if place is None else place.row_of.get(sender)
+        if place is None or row is None:
             return self._drop(Received(sender, message), "not a neighbour")
-        ahead = message.round - self.round
+        ahead = message.round - self.iterate.round
         if ahead <= 0:
             return self._drop(Received(sender, message), "late: that round is over")
         if ahead > _AHEAD:
             return self._blame(Received(sender, message), f"round {message.round} is impossible")
-        inbox = self._inboxes[message.round & 1]
+        inbox = place.inbox(message.round)
         if inbox.arrived[row]:
             return self._drop(Received(sender, message), "a duplicate")
         payload = message.payload
-        if payload.shape != self._payload_shape:
+        if payload.shape != place.payload_shape:
             return self._blame(Received(sender, message), f"a payload of shape {payload.shape}")
         inbox.rows[row] = payload
         inbox.arrived[row] = True
@@ -170,71 +198,55 @@ class Node(Listener):
     def _advance(self) -> list[Effect]:
         """Complete every round for which all messages are there."""
         effects: list[Effect] = []
-        dim = self.x.size
-        inbox = self._inboxes[(self.round + 1) & 1]
+        place, iterate, executor = self.place, self.iterate, self.executor
+        assert place is not None  # noqa: S101 - only members have rounds
+        inbox = place.inbox(iterate.round + 1)
         while self.state is State.RUNNING and not inbox.missing:
-            mixed = self._weights.dot(inbox.rows)
-            x, z = mixed[:dim], mixed[dim:]
-            g = self._gradient(x)
-            z += g
-            z -= self.g
+            mixed = place.weights.dot(inbox.rows)
+            x, z, g = iterate.follow(mixed)
             # One sum tells in almost every round that all is well.
             if not math.isfinite(mixed.dot(mixed)):
-                if accusations := self._accuse(inbox):
-                    return effects + accusations
+                after = iterate.round + 1
+                why = f"what it sent for round {after} is not finite"
+                if culprits := place.culprits(after):
+                    for node in culprits:
+                        effects += self._tell(m.Accusation(self.epoch, node, why))
+                    return effects
                 if not np.isfinite(g).all() and np.isfinite(x).all():
                     size = float(np.linalg.norm(x))
                     raise FloatingPointError(f"the gradient is not finite at |x| = {size:.3g}")
-            if self._memory is not None:
-                self._memory.note(x, z)
-            self.x, self.z, self.g, self._tracked = x, z, g, z
-            self.round += 1
-            inbox.arrived = [False] * len(inbox.arrived)
-            inbox.missing = len(self._talks_to)
-            effects.append(Completed(self.round, x, z, g))
-            if self._buddies and self._testament.is_due(self.round):
-                effects.append(self._renew_checkpoint(self._members))
-                checkpoint = m.Checkpoint(self.epoch, self.round, self._testament.own, None)
-                effects.append(Send(self._buddies, checkpoint))
-            if self.round == self._limit:
+            if executor.path is not None:
+                executor.path.note(x, z)
+            iterate.accept(x, z, g)
+            inbox.clear(len(place.talks_to))
+            effects.append(Completed(iterate.round, x, z, g))
+            if executor.is_due:
+                # Also without buddies: the next one is to get a fresh checkpoint.
+                effects.append(executor.renew(place.arrange.members))
+                checkpoint = m.Checkpoint(self.epoch, iterate.round, executor.own, None)
+                buddies = place.arrange.buddies
+                effects += [Send(buddies, checkpoint)] if buddies else []
+            if iterate.round == self._limit:
                 effects += self._stop()
             else:
-                effects.append(self._exchange())
-                if self.round == self._leave_after:
-                    effects += self._tell(m.LeaveRequest(self.life))
-            inbox = self._inboxes[(self.round + 1) & 1]
+                effects.append(self._exchange(place))
+                if iterate.round == self._leave_after:
+                    effects += self._tell(m.LeaveRequest(self.incarnation))
+            inbox = place.inbox(iterate.round + 1)
         return effects
 
-    def _accuse(self, inbox: Inbox) -> list[Effect]:
-        """Blame whoever sent what is not a number."""
-        finite = inbox.finite
-        guilty = [node for node, row in self._row_of.items() if not finite[row]]
-        why = f"what it sent for round {self.round + 1} is not finite"
-        return [
-            effect for node in guilty for effect in self._tell(m.Accusation(self.epoch, node, why))
-        ]
-
-    def _gradient(self, x: Vector) -> Vector:
-        g = self.objective.gradient(x)
-        return g + self.inherited.gradient(x) if self._carries else g
-
-    def _exchange(self) -> Send:
+    def _exchange(self, place: Place) -> Send:
         """Say where it goes from here: the message of the next round."""
-        dim = self.x.size
-        payload = np.empty(self._payload_shape)
-        payload[:dim] = self.x - self._step * self.z
-        payload[dim:] = self.z
-        payload.setflags(write=False)
-        inbox = self._inboxes[(self.round + 1) & 1]
-        inbox.rows[self._own_row] = payload
-        return Send(self._talks_to, m.Exchange(self.epoch, self.round + 1, payload))
+        payload, t = self.iterate.payload(), self.iterate.round + 1
+        place.contribute(t, payload)
+        return Send(place.talks_to, m.Exchange(self.epoch, t, payload))
 
     def _stop(self) -> list[Effect]:
-        self.state = State.HALTED
+        self._turn(Turn.STOPPED)
         return self._tell(self._report())
 
     def _report(self) -> m.Halted:
-        lineage, kept = tuple(self.inherited.lineage), self._vault.contents
+        lineage, kept = tuple(self.inherited.lineage), self.kept.contents
         return m.Halted(self._attempt, self.round, lineage, kept, self.wants_to_leave)
 
     # --- the steward's orders -----------------------------------------------------------------
@@ -245,7 +257,7 @@ class Node(Listener):
         if message.epoch <= self._attempt or message.current < self.epoch:
             return self._untimely(sender, message, early=False)
         self._attempt = message.epoch
-        self._preparation, self._vault.staged = None, {}
+        self.preparation, self.kept.staged = None, {}
         return self._stop() + self._catch_up()
 
     def _on_advance(self, sender: int, message: m.Advance) -> list[Effect]:
@@ -256,249 +268,150 @@ class Node(Listener):
         self._limit = message.round
         if self.round >= self._limit:
             return self._stop()
-        self.state = State.RUNNING
+        self._turn(Turn.SENT_ON)
         return self._advance()
 
+    def _can_reach(self, t: int) -> bool:
+        """Whether the epoch that the node is in can have come to that round."""
+        return self.place is None or self.round <= t <= self.place.begin.until
+
     def _on_arrange(self, sender: int, message: m.Arrange) -> list[Effect]:
-        if message.life != self.life:
-            return self._drop(Received(sender, message), "meant for another life")
-        outside = self._present is None
+        if message.incarnation != self.incarnation:
+            return self._drop(Received(sender, message), "meant for another incarnation")
+        outside = self.place is None
         over = message.epoch < self._attempt or message.epoch == self.epoch
         if over or (not outside and message.epoch != self._attempt):
             return self._untimely(sender, message, early=False)
-        if self._preparation is not None and self._preparation.arrange.epoch == message.epoch:
+        if self.preparation is not None and self.preparation.arrange.epoch == message.epoch:
             return self._drop(Received(sender, message), "a duplicate")
-        if not outside and not self._can_reach(message.round):
+        if not self._can_reach(message.round):
             return self._drop(Received(sender, message), "an order that cannot be right")
         if outside and message.epoch > self._attempt:
-            self._attempt, self._vault.staged = message.epoch, {}
-        preparation = Preparation(
-            message, self.inherited, np.zeros_like(self.x), heard_of=self._others
+            self._attempt, self.kept.staged = message.epoch, {}
+        self.preparation = preparation = Preparation(
+            self.ident, message, self.iterate, self.executor, self.kept.wards, self.place
         )
-        self._preparation, self.state = preparation, State.PREPARING
+        self._turn(Turn.ARRANGED)
         if refused := self._refuse():
             return refused
-        effects = preparation.give(self.ident, self.x, self.receipt)
-        return effects + self._prepare() + self._catch_up()
+        effects = preparation.give(self.receipt)
+        return effects + self._prepare(preparation) + self._catch_up()
 
-    def _can_reach(self, t: int) -> bool:
-        """Whether the present epoch, in which the node is, can have come to that round."""
-        assert self._begun is not None  # noqa: S101 - asked of members
-        return self.round <= t <= self._begun.until
+    def _on_part(self, sender: int, message: Part) -> list[Effect]:
+        """Take in a part of what the next epoch needs of others."""
+        preparation = self.preparation if self.state is State.PREPARING else None
+        if preparation is not None and preparation.arrange.epoch != message.epoch:
+            preparation = None
+        if preparation is None and not isinstance(message, m.Kept):
+            # The order to prepare that epoch may still be on its way.
+            halted = self.state is State.HALTED and self._attempt > self.epoch
+            early = message.epoch > self._attempt or (message.epoch == self._attempt and halted)
+            return self._untimely(sender, message, early)
+        if preparation is None or not preparation.expects(sender, message):
+            return self._drop(Received(sender, message), "not expected, or a duplicate")
+        if not preparation.take(sender, message):
+            kind = type(message).__name__.lower()
+            return self._blame(Received(sender, message), f"a {kind} that cannot be right")
+        return self._prepare(preparation)
+
+    def _prepare(self, preparation: Preparation) -> list[Effect]:
+        effects = preparation.proceed()
+        if preparation.is_done:
+            self._turn(Turn.PREPARED)
+        return effects
 
     def _on_begin(self, sender: int, message: m.Begin) -> list[Effect]:
-        preparation = self._preparation
+        preparation = self.preparation
         assert preparation is not None  # noqa: S101 - a node that is ready has prepared something
         arrange = preparation.arrange
         if message.epoch != arrange.epoch or arrange.neighbours is None:
             return self._drop(Received(sender, message), "of another epoch")
         if not has_place(self.ident, arrange, message):
             return self._drop(Received(sender, message), "an order that cannot be right")
-        fresh = self._present is None
-        old_step, self._step = self._step, message.step
-        push = preparation.surplus
-        if self._carries or not preparation.inherited.is_zero:
-            # The own loss is not asked again: a stochastic one would give another answer.
-            change = preparation.inherited.gradient(self.x) - self.inherited.gradient(self.x)
-            self.g, push = self.g + change, push + change
-        self.inherited = preparation.inherited
-        self._carries = not self.inherited.is_zero
-        self.z = self.g.copy() if fresh or arrange.restart else self.z + push
-        if fresh:
-            self._tracked = self.z
-        self.epoch, self.round = arrange.epoch, arrange.round
-        self._present, self._begun, self._preparation = arrange, message, None
-        self.setting = replace(self.setting, step=message.step)
-        self._vault.begin(arrange.wards)
-        named = (node for member, inside in message.roster for node in (member, *inside))
-        self._others = frozenset(named) - {self.ident}
-        self._settle(arrange)
-        if self._memory is not None:
+        iterate, executor, fresh = self.iterate, self.executor, self.place is None
+        iterate.take_over(
+            preparation.inherited,
+            preparation.surplus,
+            after=arrange.round,
+            restart=arrange.restart,
+            fresh=fresh,
+        )
+        self.epoch, self._limit, self.preparation = arrange.epoch, message.until, None
+        self.place = place = Place(self.ident, arrange, message, 2 * self.x.size)
+        self.kept.begin(arrange.wards)
+        if executor.path is not None:
             if arrange.target_moves:
-                self._memory.forget()
-            note = self._memory.turn_page if fresh else self._memory.begin
-            note(self.x, self.z, old_step)
-        self._limit = message.until
-        self.state = State.RUNNING
-        effects: list[Effect] = [Began(self.epoch, self.round, self.x, self.z, self.g)]
+                executor.path.forget()
+            begin = executor.path.begin if fresh else executor.path.begin_later
+            begin(iterate.x, iterate.z, iterate.step)  # the step of the epoch before
+        iterate.step = message.step
+        executor.setting = replace(executor.setting, step=message.step)
+        self._turn(Turn.BEGUN)
+        effects: list[Effect] = [Began(self.epoch, self.round, iterate.x, iterate.z, iterate.g)]
         effects += self._tell(m.Begun(self.epoch))
         if self.round >= self._limit:
             effects += self._stop()
         else:
-            effects.append(self._exchange())
+            effects.append(self._exchange(place))
             # It may have been asked before it was there, or for a round that it has skipped.
-            effects += self._tell(m.LeaveRequest(self.life)) if self.wants_to_leave else []
+            effects += self._tell(m.LeaveRequest(self.incarnation)) if self.wants_to_leave else []
         return effects + self._catch_up()
 
-    def _settle(self, arrange: m.Arrange) -> None:
-        """Take up the neighbourhood of the new epoch."""
-        assert arrange.neighbours is not None  # noqa: S101 - whoever begins an epoch is in it
-        # Whoever has no neighbours talks to itself, so that its rounds are events too.
-        self._talks_to = arrange.neighbours or (self.ident,)
-        order = sorted({*arrange.neighbours, self.ident})
-        self._own_row = order.index(self.ident)
-        self._row_of = {node: order.index(node) for node in self._talks_to}
-        weight = dict(zip(arrange.neighbours, arrange.weights, strict=True))
-        weight[self.ident] = 1.0 - math.fsum(arrange.weights)
-        self._weights = np.array([weight[node] for node in order])
-        self._members, self._buddies = arrange.members, arrange.buddies
-        columns, missing = 2 * self.x.size, len(self._talks_to)
-        self._payload_shape = (columns,)
-        self._inboxes = tuple(Inbox.of(len(order), columns, missing) for _ in range(2))
-
     def _on_dismiss(self, sender: int, message: m.Dismiss) -> list[Effect]:
-        if message.life != self.life:
-            return self._drop(Received(sender, message), "late: of an earlier life")
+        if message.incarnation != self.incarnation:
+            return self._drop(Received(sender, message), "late: of an earlier incarnation")
         if message.excluded:
-            self.state = State.GONE
+            self._turn(Turn.EXCLUDED)
             return [Failed("it was taken for lost")]
-        preparation = self._preparation
+        preparation = self.preparation
         awaited = preparation is not None and preparation.arrange.epoch == message.epoch
-        if self.state is not State.READY or preparation is None or not awaited:
+        if self.state is not State.READY or not awaited:
             return self._drop(Received(sender, message), "of another epoch")
-        self.state = State.GONE
+        self._turn(Turn.DISMISSED)
         return []
 
     def _on_inquiry(self, sender: int, message: m.Inquiry) -> list[Effect]:
         _ = sender, message
-        prepared = self._preparation.arrange if self._preparation is not None else None
+        place, preparation, ready = self.place, self.preparation, self.state is State.READY
         return self._tell(
             m.Situation(
-                self._present,
-                self._begun,
-                prepared if self.state is State.READY else None,
+                None if place is None else place.arrange,
+                None if place is None else place.begin,
+                preparation.arrange if ready and preparation is not None else None,
                 self._attempt,
                 self._report(),
                 self.host,
-                self.purpose if self._present is None else None,
-                self._known if self._present is None else (),
-                self.life,
+                self.purpose if place is None else None,
+                self._known if place is None else (),
+                self.incarnation,
             )
-        )
-
-    # --- preparing an epoch -------------------------------------------------------------------
-
-    def _on_part(self, sender: int, message: Part) -> list[Effect]:
-        """Take in a part of what the next epoch needs of others."""
-        preparation = self._awaiting(message.epoch)
-        if preparation is None:
-            return self._untimely(sender, message, self._is_early(message.epoch))
-        if not preparation.expects(sender, message):
-            return self._drop(Received(sender, message), "not expected, or a duplicate")
-        if not preparation.take(sender, message):
-            kind = type(message).__name__.lower()
-            return self._blame(Received(sender, message), f"a {kind} that cannot be right")
-        return self._prepare()
-
-    def _on_kept(self, sender: int, message: m.Kept) -> list[Effect]:
-        preparation = self._awaiting(message.epoch)
-        if preparation is None or sender not in preparation.unkept:
-            return self._drop(Received(sender, message), "not expected, or a duplicate")
-        preparation.unkept.discard(sender)
-        return self._finish_preparing(preparation)
-
-    def _awaiting(self, epoch: int) -> Preparation | None:
-        """Return what is being prepared, if it is the preparation of that epoch."""
-        preparation = self._preparation if self.state is State.PREPARING else None
-        return preparation if preparation and preparation.arrange.epoch == epoch else None
-
-    def _is_early(self, epoch: int) -> bool:
-        """Whether the order to prepare that epoch may still be on its way."""
-        halted = self.state is State.HALTED and self._attempt > self.epoch
-        return epoch > self._attempt or (epoch == self._attempt and halted)
-
-    def _prepare(self) -> list[Effect]:
-        """Go on once everything has arrived that the next epoch needs of others."""
-        preparation = self._preparation
-        assert preparation is not None  # noqa: S101 - asked while preparing
-        if preparation.sent or not preparation.is_complete:
-            return []
-        preparation.sent = True
-        effects = preparation.take_over(self._vault.wards, self.x)
-        if preparation.arrange.heir is not None:
-            return effects + self._bequeath(preparation)
-        if preparation.arrange.neighbours is None:
-            return effects + self._finish_preparing(preparation)
-        return effects + self._write_through(preparation)
-
-    def _bequeath(self, preparation: Preparation) -> list[Effect]:
-        """Let the will decide, and say farewell."""
-        assert self.will is not None  # noqa: S101 - without one nobody may leave
-        remaining, title = preparation.arrange.remaining, self.will.title
-        bequest = self._testament.decide(
-            self.round, self.x, self._tracked, remaining=remaining, setting=self.setting
-        )
-        self.state = State.READY
-        return preparation.bequeath(
-            self.ident, bequest, title=title, after=self.round, x=self.x, z=self.z, g=self.g
-        )
-
-    def _write_through(self, preparation: Preparation) -> list[Effect]:
-        """Send a checkpoint to every buddy that does not have what will be inherited."""
-        arrange = preparation.arrange
-        newcomer = self._present is None
-        needy = preparation.needy(self._present)
-        if newcomer and preparation.x is not None:
-            self.x = preparation.x
-        if newcomer:
-            self.g = self.z = self._tracked = self._gradient(self.x)
-            self.round = arrange.round
-            if self._memory is not None:
-                self._memory.turn_page(self.x, self.z, self._step)
-        effects: list[Effect] = []
-        if self._testament.every is not None and (newcomer or preparation.inherits):
-            effects.append(self._renew_checkpoint(arrange.members))
-        if not needy:
-            return effects + self._finish_preparing(preparation)
-        preparation.unkept = set(needy)
-        own = self._testament
-        checkpoint = m.Checkpoint(arrange.epoch, own.own_round, own.own, preparation.inherited)
-        return [*effects, Send(needy, checkpoint)]
-
-    def _finish_preparing(self, preparation: Preparation) -> list[Effect]:
-        if preparation.unkept:
-            return []
-        self.state = State.READY
-        return self._tell(preparation.ready(self.objective.curvature.b))
-
-    def _renew_checkpoint(self, members: int) -> Checkpointed:
-        return self._testament.renew(
-            self.round, self.x, self._tracked, members=members, setting=self.setting
         )
 
     # --- being a buddy ------------------------------------------------------------------------
 
     def _on_checkpoint(self, sender: int, message: m.Checkpoint) -> list[Effect]:
-        whole, received = message.inherited is not None, Received(sender, message)
-        if not self._can_be_of(sender, message):
+        whole, received, place = (
+            message.inherited is not None,
+            Received(sender, message),
+            self.place,
+        )
+        if not is_checkpoint(message, sender, self.x.size):
             return self._blame(received, "a checkpoint that cannot be right")
         if not whole and message.epoch > self.epoch:
             return self._untimely(sender, message, early=True)
         if whole and (message.epoch != self._attempt or message.epoch == self.epoch):
             return self._untimely(sender, message, message.epoch > self._attempt)
-        if not self._can_be_now(message):
+        inside = () if message.inherited is None else message.inherited.lineage
+        known = place is None or place.others.issuperset(inside)
+        if place is not None and (message.round > place.begin.until or not known):
             return self._blame(received, "a checkpoint that cannot be right")
         if not whole:
-            kept = self._vault.renew(sender, message)
+            kept = self.kept.renew(sender, message)
             return [] if kept else self._drop(received, "not a ward, or late")
-        if sender in self._vault.staged:
+        if sender in self.kept.staged:
             return self._drop(received, "a duplicate")
-        self._vault.staged[sender] = message
+        self.kept.staged[sender] = message
         return [Send((sender,), m.Kept(message.epoch))]
-
-    def _can_be_of(self, sender: int, checkpoint: m.Checkpoint) -> bool:
-        """Whether it can be that node's, of whatever epoch: the memory of itself, and of others."""
-        own, inherited, dim = checkpoint.own, checkpoint.inherited, self.x.size
-        itself = is_sound(own, dim) and own.lineage.keys() <= {sender} and checkpoint.round >= 0
-        others = inherited is None or (is_sound(inherited, dim) and sender not in inherited.lineage)
-        return itself and others
-
-    def _can_be_now(self, checkpoint: m.Checkpoint) -> bool:
-        """Whether it can be of the present epoch, or at its end, if the node is in one."""
-        if self._begun is None:
-            return True
-        inside = () if checkpoint.inherited is None else checkpoint.inherited.lineage
-        return checkpoint.round <= self._begun.until and self._others.issuperset(inside)
 
     def __repr__(self) -> str:
         return f"Node({self.ident}, {self.state}, epoch {self.epoch}, round {self.round})"

@@ -5,8 +5,9 @@ Nothing in a preparation counts before the epoch begins; until then it can be th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from bequest.core.arrays import frozen
 from bequest.core.farewell import Farewell
@@ -14,120 +15,151 @@ from bequest.core.legacy import Legacy
 from bequest.errors import InvalidEvent
 from bequest.protocol import messages as m
 from bequest.protocol.events import Adopted, Decided, Send, Withdrawn
-from bequest.protocol.inbox import is_finite, is_sound
+from bequest.protocol.scrutiny import is_finite, is_sound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bequest.core.arrays import Vector
-    from bequest.model.wills import Bequest
     from bequest.protocol.events import Effect
+    from bequest.protocol.iterate import Iterate
+    from bequest.protocol.place import Place
+    from bequest.protocol.will_executor import WillExecutor
 
-Part: TypeAlias = Farewell | m.Withdrawal | m.Welcome
+Part: TypeAlias = Farewell | m.Withdrawal | m.Welcome | m.Kept
 
 
-@dataclass(eq=False)
 class Preparation:
     """The epoch that is being prepared.
 
+    Args:
+        ident: the node.
+        arrange: what it is to prepare.
+        iterate: its numbers.
+        executor: its will.
+        wards: the checkpoints that it keeps.
+        place: its place in the present epoch; None for a newcomer.
+
     Attributes:
         arrange: what is to be prepared.
-        inherited: what will be inherited.
-        surplus: what will be added to the tracker.
-        heard_of: all others who are there, or whom those remember.
-        farewells, withdrawal, x: what has arrived of what the epoch needs of others.
-        sent: whether all of it has.
+        inherited: what the node will remember of others.
+        surplus: what will be added to its tracker.
+        farewells: what has arrived from leavers.
         inherits: whether something is inherited that was not before.
-        unkept: the buddies that have not confirmed the checkpoint yet.
+        is_done: whether the steward has been told that the node is ready.
     """
 
-    arrange: m.Arrange
-    inherited: Legacy
-    surplus: Vector
-    heard_of: frozenset[int]
-    farewells: dict[int, Farewell] = field(default_factory=dict)
-    withdrawal: Legacy | None = None
-    x: Vector | None = None
-    sent: bool = False
-    inherits: bool = False
-    unkept: set[int] = field(default_factory=set)
+    def __init__(
+        self,
+        ident: int,
+        arrange: m.Arrange,
+        iterate: Iterate,
+        executor: WillExecutor,
+        wards: Mapping[int, m.Checkpoint],
+        place: Place | None,
+    ) -> None:
+        self._ident, self.arrange = ident, arrange
+        self._iterate, self._executor, self._wards, self._place = iterate, executor, wards, place
+        self.inherited = iterate.inherited
+        self.surplus: Vector = np.zeros_like(iterate.x)
+        self.farewells: dict[int, Farewell] = {}
+        self._withdrawal: Legacy | None = None
+        self._x: Vector | None = None
+        self._is_complete = self.inherits = self.is_done = False
+        # The buddies that have not confirmed the checkpoint yet.
+        self._unkept: set[int] = set()
 
     # --- what others need, and what is needed of others ---------------------------------------
 
     @property
     def makes_an_heir(self) -> bool:
-        """Whether it is to inherit from somebody, though it was free to leave itself."""
+        """Whether the node is to inherit, though it was free to leave itself."""
         arrange = self.arrange
         return bool(arrange.farewells) and arrange.heir is None and not arrange.stays
 
-    def give(self, ident: int, x: Vector, receipt: Legacy | None) -> list[Effect]:
-        """Send a newcomer the iterate, and whoever remembers this node what to forget."""
+    def give(self, receipt: Legacy | None) -> list[Effect]:
+        """Send a newcomer the iterate, and the holder of this node's memory what to forget."""
         arrange = self.arrange
         effects: list[Effect] = []
         if arrange.newcomer is not None:
-            effects.append(Send((arrange.newcomer,), m.Welcome(arrange.epoch, x)))
+            welcome = m.Welcome(arrange.epoch, self._iterate.x)
+            effects.append(Send((arrange.newcomer,), welcome))
         if arrange.claim is not None:
             if receipt is None:
                 raise InvalidEvent(
-                    f"Node {arrange.claim} remembers node {ident}, which has no receipt.",
-                    remedy="Keep what was handed over; only whoever has it can take it back.",
+                    f"Node {arrange.claim} remembers node {self._ident}, which has no receipt.",
+                    remedy="Keep what was handed over: the receipt is needed to take it back.",
                 )
             effects.append(Send((arrange.claim,), m.Withdrawal(arrange.epoch, receipt)))
         return effects
 
     def expects(self, sender: int, part: Part) -> bool:
         """Whether it is needed, and has not arrived yet."""
-        if isinstance(part, Farewell):
-            return sender in self.arrange.farewells and sender not in self.farewells
-        if isinstance(part, m.Withdrawal):
-            return sender == self.arrange.claimant and self.withdrawal is None
-        return sender == self.arrange.sponsor and self.x is None
+        match part:
+            case Farewell():
+                return sender in self.arrange.farewells and sender not in self.farewells
+            case m.Withdrawal():
+                return sender == self.arrange.claimant and self._withdrawal is None
+            case m.Welcome():
+                return sender == self.arrange.sponsor and self._x is None
+            case _:  # a buddy has kept the checkpoint
+                return sender in self._unkept
 
     def take(self, sender: int, part: Part) -> bool:
         """Take in what was expected; return whether it can be right."""
         dim = self.surplus.size
-        if isinstance(part, Farewell):
-            sound = is_sound(part.legacy, dim) and is_finite(part.surplus, dim)
-            if sound := sound and sender == part.sender and self._is_news(part.legacy):
-                self.farewells[sender] = part
-        elif isinstance(part, m.Withdrawal):
-            held = self.inherited.lineage.keys()
-            if sound := is_sound(part.legacy, dim) and part.legacy.lineage.keys() <= held:
-                self.withdrawal = part.legacy
-        elif sound := is_finite(part.x, dim):
-            self.x = part.x
+        match part:
+            case Farewell():
+                sound = is_sound(part.legacy, dim) and is_finite(part.surplus, dim)
+                if sound := sound and sender == part.sender and self._is_news(part.legacy):
+                    self.farewells[sender] = part
+            case m.Withdrawal():
+                held = self.inherited.lineage.keys()
+                if sound := is_sound(part.legacy, dim) and part.legacy.lineage.keys() <= held:
+                    self._withdrawal = part.legacy
+            case m.Welcome():
+                if sound := is_finite(part.x, dim):
+                    self._x = part.x
+            case _:
+                self._unkept.discard(sender)
+                sound = True
         return sound
 
     def _is_news(self, legacy: Legacy) -> bool:
-        """Whether it is the memory of others only, and of none who is remembered already."""
+        """Whether it is the memory of others only, and of none that is remembered already."""
         known = [self.inherited, *(farewell.legacy for farewell in self.farewells.values())]
-        return self.heard_of.issuperset(legacy.lineage) and all(
+        others = frozenset() if self._place is None else self._place.others
+        return others.issuperset(legacy.lineage) and all(
             legacy.lineage.keys().isdisjoint(one.lineage) for one in known
-        )
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether everything has arrived that the epoch needs of others."""
-        arrange = self.arrange
-        return (
-            len(self.farewells) == len(arrange.farewells)
-            and (arrange.claimant is None or self.withdrawal is not None)
-            and (arrange.sponsor is None or self.x is not None)
         )
 
     # --- what becomes of it -------------------------------------------------------------------
 
-    def take_over(self, wards: Mapping[int, m.Checkpoint], x: Vector) -> list[Effect]:
-        """Compute what will be inherited, senders in ascending order.
+    def proceed(self) -> list[Effect]:
+        """Go on as far as what has arrived allows."""
+        if self._is_complete:
+            return self._finish()
+        arrange = self.arrange
+        self._is_complete = (
+            len(self.farewells) == len(arrange.farewells)
+            and (arrange.claimant is None or self._withdrawal is not None)
+            and (arrange.sponsor is None or self._x is not None)
+        )
+        if not self._is_complete:
+            return []
+        effects = self.take_over()
+        if arrange.heir is not None:
+            return effects + self._bequeath(arrange.heir)
+        if arrange.neighbours is not None:
+            effects += self._write_through()
+        return effects + self._finish()
 
-        Args:
-            wards: the checkpoints that the node keeps.
-            x: its iterate.
-        """
+    def take_over(self) -> list[Effect]:
+        """Compute what will be inherited, senders in ascending order."""
         arrange, inherited = self.arrange, self.inherited
         effects: list[Effect] = []
         for lost in arrange.adopted:
-            kept = wards[lost]
+            kept = self._wards[lost]
             assert kept.inherited is not None  # noqa: S101 - a ward's checkpoint is always whole
             whole = kept.own + kept.inherited
             inherited = inherited + whole
@@ -137,73 +169,85 @@ class Preparation:
             inherited = inherited + farewell.legacy
             self.inherits |= not farewell.legacy.is_zero
             self.surplus = self.surplus + farewell.surplus
-        if self.withdrawal is not None:
-            claimed = self.withdrawal
+        if self._withdrawal is not None:
+            claimed = self._withdrawal
             exact = inherited.blended.isdisjoint(claimed.lineage)
-            inherited = inherited.without(claimed, at=x)
+            inherited = inherited.without(claimed, at=self._iterate.x)
             assert arrange.claimant is not None  # noqa: S101 - it sent the withdrawal
             effects.append(Withdrawn(arrange.epoch, arrange.claimant, exact))
         self.inherited = inherited
         return effects
 
-    def bequeath(
-        self,
-        ident: int,
-        bequest: Bequest,
-        *,
-        title: str,
-        after: int,
-        x: Vector,
-        z: Vector,
-        g: Vector,
-    ) -> list[Effect]:
-        """Say farewell to the heir, and tell the steward what that means.
-
-        Args:
-            ident: who leaves.
-            bequest: what its will decided.
-            title: the will's.
-            after: after which round it leaves.
-            x: its last iterate.
-            z: its tracker.
-            g: the gradient of what it minimised.
-        """
-        arrange, inherited = self.arrange, self.inherited
-        assert arrange.heir is not None  # noqa: S101 - a leaver has an heir
-        forgets = {ident} if bequest.legacy is None else set()
-        # The classic way takes along whatever was inherited.
-        restart = bequest.handoff == "restart"
+    def _bequeath(self, heir: int) -> list[Effect]:
+        """Let the will decide, say farewell to the heir, and tell the steward what that means."""
+        arrange, inherited, iterate = self.arrange, self.inherited, self._iterate
+        bequest, will = self._executor.decide(arrange.remaining), self._executor.will
+        assert will is not None  # noqa: S101 - it has just decided
+        forgets = {self._ident} if bequest.legacy is None else set()
+        # The classic way takes along everything that was inherited.
+        restart = bequest.restart
         if restart:
             forgets |= set(inherited.lineage)
             inherited = Legacy.zero(inherited.dim)
-        whole = bequest.compose(inherited, x)
+        whole = bequest.compose(inherited, iterate.x)
         farewell, blur = None, None
         effects: list[Effect] = []
         if not restart:
-            surplus = z - g + self.surplus
-            farewell = Farewell(ident, after, whole, surplus, arrange.epoch)
+            surplus = iterate.z - iterate.g + self.surplus
+            farewell = Farewell(self._ident, iterate.round, whole, surplus, arrange.epoch)
             lossless = inherited if bequest.legacy is None else bequest.legacy + inherited
             blur = None if whole.rank == lossless.rank else whole - lossless
-            effects.append(Send((arrange.heir,), farewell))
+            effects.append(Send((heir,), farewell))
         lapsed = tuple(sorted(forgets))
-        lineage = tuple(inherited.lineage)
         effects.append(
             Decided(
-                arrange.epoch, after, frozen(x), title, bequest, lineage, lapsed, farewell, blur
+                arrange.epoch,
+                iterate.round,
+                frozen(iterate.x),
+                will.title,
+                bequest,
+                tuple(inherited.lineage),
+                lapsed,
+                farewell,
+                blur,
             )
         )
-        effects.append(Send((m.STEWARD,), m.Ready(arrange.epoch, 0.0, (), lapsed, restart)))
+        self.is_done = True
+        return [*effects, _tell(m.Ready(arrange.epoch, 0.0, (), lapsed, restart))]
+
+    def _write_through(self) -> list[Effect]:
+        """Send a checkpoint to every buddy that does not have what will be inherited."""
+        arrange, iterate, executor = self.arrange, self._iterate, self._executor
+        if self._place is None:
+            iterate.enter(self._x, arrange.round)
+            if executor.path is not None:
+                executor.path.begin(iterate.x, iterate.z, iterate.step)
+        effects: list[Effect] = []
+        if executor.every is not None and (self._place is None or self.inherits):
+            effects.append(executor.renew(arrange.members))
+        needy = arrange.buddies
+        if self._place is not None and not self.inherits and arrange.claimant is None:
+            needy = tuple(b for b in needy if b not in self._place.arrange.buddies)
+        if needy:
+            self._unkept = set(needy)
+            own, made = executor.own, executor.own_round
+            checkpoint = m.Checkpoint(arrange.epoch, made, own, self.inherited)
+            effects.append(Send(needy, checkpoint))
         return effects
 
-    def needy(self, present: m.Arrange | None) -> tuple[int, ...]:
-        """Return the buddies that do not have what will be inherited, given the present epoch."""
-        arrange = self.arrange
-        if present is None or self.inherits or arrange.claimant is not None:
-            return arrange.buddies
-        return tuple(b for b in arrange.buddies if b not in present.buddies)
+    def _finish(self) -> list[Effect]:
+        """Tell the steward that the node is ready, once its checkpoint is kept."""
+        if self._unkept or self.is_done:
+            return []
+        self.is_done = True
+        return [_tell(self.readiness())]
 
-    def ready(self, stiffness: float) -> m.Ready:
-        """Return what the steward has to know of a node with a loss that stiff."""
+    def readiness(self) -> m.Ready:
+        """Return what the steward has to know of a node that stays."""
         # What was taken out of a sum may leave a little less than nothing.
-        total = max(stiffness + self.inherited.curvature[1], 0.0)
-        return m.Ready(self.arrange.epoch, total, tuple(self.inherited.lineage))
+        stiffness = self._iterate.objective.curvature.b + self.inherited.curvature[1]
+        return m.Ready(self.arrange.epoch, max(stiffness, 0.0), tuple(self.inherited.lineage))
+
+
+def _tell(message: m.Message) -> Send:
+    return Send((m.STEWARD,), message)

@@ -1,8 +1,8 @@
 """What can be right at all: names and numbers that a process can have put into a message.
 
-Processes crash, they do not lie; but one of them may be broken, or of another release. What no
-process that follows the protocol says is not acted upon. A node that says it is given up, as if it
-were lost; an order that makes no sense is dropped.
+Processes crash, they do not lie; but one of them may be broken, or of another release. A message
+that breaks the protocol is not acted upon: a node that sends it is given up, as if it were lost,
+and an order of this kind is dropped.
 """
 
 from __future__ import annotations
@@ -11,10 +11,15 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bequest.protocol import messages as m
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+
+    from bequest.core.arrays import Vector
+    from bequest.core.legacy import Legacy
 
 # Metropolis weights sum to less than one, but for rounding.
 _ROUNDING = 1e-9
@@ -24,6 +29,30 @@ def are_others(ids: Iterable[int], ident: int) -> bool:
     """Whether these are the numbers of nodes, none of them twice, and not that one."""
     listed = list(ids)
     return len(set(listed)) == len(listed) and all(node >= 0 and node != ident for node in listed)
+
+
+# --- what nodes send each other ----------------------------------------------------------------
+
+
+def is_finite(vector: Vector, dim: int) -> bool:
+    """Whether it has that many entries, all of them finite numbers."""
+    return vector.shape == (dim,) and bool(np.isfinite(vector).all())
+
+
+def is_sound(legacy: Legacy, dim: int) -> bool:
+    """Whether it is a finite quadratic in that many coordinates, with no node in it twice."""
+    once = all(node >= 0 and share == 1 for node, share in legacy.lineage.items())
+    with np.errstate(over="ignore", invalid="ignore"):
+        curvature = legacy.eta + legacy.stiffness  # not a number if an entry of F or w is none
+    return once and math.isfinite(curvature + legacy.c) and is_finite(legacy.p, dim)
+
+
+def is_checkpoint(checkpoint: m.Checkpoint, sender: int, dim: int) -> bool:
+    """Whether it can be that node's, of any epoch: the memory of itself, and of others."""
+    own, inherited = checkpoint.own, checkpoint.inherited
+    itself = is_sound(own, dim) and own.lineage.keys() <= {sender} and checkpoint.round >= 0
+    others = inherited is None or (is_sound(inherited, dim) and sender not in inherited.lineage)
+    return itself and others
 
 
 # --- what a node is told ---------------------------------------------------------------------
@@ -71,10 +100,10 @@ def is_report(
 
     Args:
         halted: what it reports.
-        sender: who it is.
+        sender: the member.
         lineage: every member of the epoch -> the original nodes in what it has inherited.
         first: after which round the epoch began.
-        last: after which round everybody stops.
+        last: after which round every member stops.
     """
     return (
         first <= halted.round <= last
@@ -111,7 +140,7 @@ def is_situation(situation: m.Situation, sender: int, numbers: int) -> bool:
     if present is not None or begun is not None:
         if present is None or begun is None or not _is_present(sender, present, begun):
             return False
-        if situation.purpose is not None:  # who is there does not ask to come
+        if situation.purpose is not None:  # a member does not ask to come
             return False
         epochs.append(begun.epoch)
     if prepared is not None:
@@ -119,7 +148,7 @@ def is_situation(situation: m.Situation, sender: int, numbers: int) -> bool:
             return False
         epochs.append(prepared.epoch)
     ascending = all(one < later for one, later in itertools.pairwise(epochs))
-    return ascending and epochs[-1] <= situation.newest < numbers and situation.life >= 0
+    return ascending and epochs[-1] <= situation.newest < numbers and situation.incarnation >= 0
 
 
 def _is_present(node: int, place: m.Arrange, begin: m.Begin) -> bool:

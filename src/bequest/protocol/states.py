@@ -1,16 +1,7 @@
-"""The states of a node and, in one table, what it does about every message in each of them.
+"""The states of a node, in two tables: what it does about a message, and where that takes it.
 
-::
-
-              Arrange            Begin                 until, Halt
-    OUTSIDE ----------> PREPARING ... READY ----------> RUNNING ----------> HALTED
-                            ^                              ^  Advance        |
-                            |                              +-----------------+
-                            +------------------------------------------------+ Arrange
-    READY --- Dismiss ---> GONE        any --- Dismiss(excluded), failure ---> GONE
-    PREPARING, READY --- Halt (the attempt is abandoned) ---> HALTED
-
-A pair that is not in the table is no transition: the message is dropped, with a record.
+A pair that is not in ``TABLE`` is no transition: the message is dropped, with a record. ``NEXT``
+holds every change of state that there is; ``diagram`` draws it for ARCHITECTURE.md.
 """
 
 from __future__ import annotations
@@ -44,21 +35,51 @@ class State(StrEnum):
     GONE = "gone"
 
 
+class Turn(StrEnum):
+    """What takes a node from one state to the next."""
+
+    ARRANGED = "Arrange"
+    PREPARED = "everything is there, and kept by the buddies"
+    BEGUN = "Begin"
+    STOPPED = "Halt, or the last round"
+    SENT_ON = "Advance"
+    DISMISSED = "Dismiss"
+    EXCLUDED = "Dismiss (excluded)"
+    FAILED = "its loss or will fails"
+
+
 _MEMBER = (State.RUNNING, State.HALTED, State.PREPARING, State.READY)
 _PRESENT = (State.OUTSIDE, *_MEMBER)
 _PREPARED = (State.PREPARING, State.READY)
+_ARRANGEABLE = (State.OUTSIDE, State.HALTED, *_PREPARED)
+
+# turn -> (from which states, into which one)
+_TURNS: Mapping[Turn, tuple[tuple[State, ...], State]] = {
+    Turn.ARRANGED: (_ARRANGEABLE, State.PREPARING),
+    Turn.PREPARED: ((State.PREPARING,), State.READY),
+    Turn.BEGUN: ((State.READY,), State.RUNNING),
+    Turn.STOPPED: (_MEMBER, State.HALTED),
+    Turn.SENT_ON: ((State.HALTED,), State.RUNNING),
+    Turn.DISMISSED: ((State.READY,), State.GONE),
+    Turn.EXCLUDED: (_PRESENT, State.GONE),
+    Turn.FAILED: (tuple(State), State.GONE),
+}
+
+NEXT: Mapping[tuple[State, Turn], State] = {
+    (state, turn): after for turn, (before, after) in _TURNS.items() for state in before
+}
 
 # message -> (states in which it is acted upon, the node's method that does it)
 _RULES: Mapping[type, tuple[tuple[State, ...], str]] = {
     m.Exchange: (_PRESENT, "_on_exchange"),
     Farewell: (_PRESENT, "_on_part"),
     m.Checkpoint: (_PRESENT, "_on_checkpoint"),
-    m.Kept: ((State.PREPARING,), "_on_kept"),
+    m.Kept: ((State.PREPARING,), "_on_part"),
     m.Withdrawal: (_PRESENT, "_on_part"),
     m.Welcome: ((State.OUTSIDE, *_PREPARED), "_on_part"),
     m.Halt: (_MEMBER, "_on_halt"),
     m.Advance: ((State.HALTED,), "_on_advance"),
-    m.Arrange: ((State.OUTSIDE, State.HALTED, *_PREPARED), "_on_arrange"),
+    m.Arrange: (_ARRANGEABLE, "_on_arrange"),
     m.Begin: ((State.READY,), "_on_begin"),
     m.Dismiss: (_PRESENT, "_on_dismiss"),
     m.Inquiry: (_PRESENT, "_on_inquiry"),
@@ -82,3 +103,15 @@ FOR_THE_STEWARD: tuple[type, ...] = (
     m.Situation,
     m.Request,
 )
+
+
+def diagram() -> str:
+    """Return the states and the turns between them as a Mermaid diagram.
+
+    Turns that are possible in every state, and those that change nothing, are left out.
+    """
+    lines = ["stateDiagram-v2", f"    [*] --> {State.OUTSIDE}"]
+    for turn, (before, after) in _TURNS.items():
+        if not set(before) >= set(_PRESENT):
+            lines += [f"    {state} --> {after}: {turn}" for state in before if state is not after]
+    return "\n".join([*lines, f"    {State.GONE} --> [*]"])

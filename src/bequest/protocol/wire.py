@@ -72,7 +72,7 @@ _Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 
 
 class Envelope(Struct, frozen=True):
-    """A message, from whom, and for whom."""
+    """A message, its sender and its receiver."""
 
     sender: int
     receiver: int
@@ -96,6 +96,9 @@ class _LegacyForm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     by_columns: bool
 
 
+# What a field is called in version 1, where that is not its name.
+_CALLED = {"incarnation": "life"}
+
 # What the names in a message's annotations stand for in a header.
 _MEANINGS: dict[str, Any] = {
     "int": _Natural,
@@ -114,7 +117,14 @@ def _form_of(kind: type[Message]) -> type[Struct]:
         required = field.default is dataclasses.MISSING
         wanted = (field.name, hints[field.name])
         fields.append(wanted if required else (*wanted, field.default))
-    return defstruct(kind.__name__, fields, frozen=True, forbid_unknown_fields=True, gc=False)
+    return defstruct(
+        kind.__name__,
+        fields,
+        frozen=True,
+        forbid_unknown_fields=True,
+        gc=False,
+        rename=_CALLED,
+    )
 
 
 class _Layout:
@@ -144,6 +154,10 @@ class _Layout:
             defstruct("Header", parts, frozen=True, forbid_unknown_fields=True, gc=False)
         )
         _MEANINGS[kind.__name__] = self.form  # for the messages that it is inside of
+
+    def form_of(self, message: Message) -> Struct:
+        """Return a message without vectors as what stands in a header."""
+        return self.form(*(getattr(message, name) for name in self.fields))
 
     def read(self, header: bytes) -> tuple[Any, int]:
         """Return a header, checked, and how many numbers it says will follow.
@@ -183,16 +197,15 @@ def encode(
     """Return a message as bytes.
 
     Args:
-        sender: from whom.
-        receiver: for whom.
+        sender: the process that it is from.
+        receiver: the process that it is for.
         message: what.
         precision: of the vectors; all other numbers are float64. In float32 what is too large for
             it becomes infinite.
 
     Raises:
         TypeError: it is not a message.
-        MalformedMessage: its fields do not hold what they are meant to, so that nobody would accept
-            it.
+        MalformedMessage: its fields hold what no receiver would accept.
     """
     number = _NUMBER_OF.get(type(message))
     if number is None:
@@ -203,8 +216,12 @@ def encode(
         fields = {name: getattr(message, name) for name in layout.fields}
         for name in layout.arrays:
             fields[name] = _spelled(fields[name], arrays)
-        header = _ENCODER.encode({"sender": sender, "receiver": receiver, "message": fields})
-        _, count = layout.read(header)  # what nobody would accept is not sent
+        for name in layout.messages:
+            if fields[name] is not None:
+                fields[name] = _LAYOUTS[_NUMBER_OF[type(fields[name])]].form_of(fields[name])
+        body = layout.form(**fields)
+        header = _ENCODER.encode({"sender": sender, "receiver": receiver, "message": body})
+        _, count = layout.read(header)  # what no receiver would accept is not sent
         vectors = _raw(arrays, width)
     except (TypeError, ValueError, OverflowError) as error:
         raise MalformedMessage(
@@ -367,7 +384,7 @@ def _array(part: int | _LegacyForm | None, numbers: NDArray[Any]) -> Vector | Le
 def _malformed(why: str) -> MalformedMessage:
     return MalformedMessage(
         f"These bytes are not a message: {why}.",
-        remedy="Check who sends to this address, and whether anything alters it on its way.",
+        remedy="Check what sends to this address, and whether anything alters it on its way.",
     )
 
 

@@ -1,61 +1,53 @@
-"""A run file: what to solve, who leaves, and which wills to compare, in TOML.
+"""A run file: what to solve, which nodes leave, and which wills to compare, in TOML.
 
-``load`` reads and checks one; ``RunFile.jobs`` turns it into calls of ``bequest.solve``. Whatever
-is wrong with a file is an ``InvalidRunFile`` that names the file, the key, the mistake and what
-to do about it. ``bequest docs run-file`` describes every key.
+``load`` reads and checks one; ``RunFile.jobs`` turns it into plans. What is
+wrong with a file is an ``InvalidRunFile`` that names the file, the key, the mistake and what to do
+about it. ``bequest docs run-file`` describes every key.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
-from bequest import memory
+from bequest import files, memory
 from bequest.data import Exam
 from bequest.engines import Engine
-from bequest.errors import (
-    BequestError,
-    InvalidMethod,
-    InvalidRunFile,
-    InvalidWill,
-    OptimumUnknown,
-)
-from bequest.model.events import Crash, Departure, schedule
-from bequest.model.wills import will_of
+from bequest.errors import BequestError, InvalidRunFile
 from bequest.runfile import sizes
-from bequest.runfile.fields import Count, Numbers, Table, list_or_single, refusal
+from bequest.runfile.fields import Count, Numbers, Section, list_or_single, refusal
 from bequest.runfile.mistakes import mistakes_in, refuse
 from bequest.runfile.schema import (
     AnyEveryWill,
     AnyGraph,
     AnyProblem,
-    DeparturesTable,
+    DeparturesSection,
     EngineKind,
-    EngineTable,
+    EngineSection,
 )
 from bequest.runfile.tables import TableProblem
-from bequest.solver import GradientTracking, calibrate
+from bequest.solver import GradientTracking, prepare_each
 
 if TYPE_CHECKING:
-    from bequest.core.bounds import Pilot
+    from bequest.model.plan import Plan
 
 __all__ = ["Job", "RunFile", "load", "understand"]
 
 
-# In bytes; a network of a million edges, written out, is half as long.
+# Maximum length of a run file in bytes; a million edges take half of it.
 _LONGEST = 50_000_000
 
 
-class MethodTable(Table):
+class MethodSection(Section):
     """How to iterate; a step is chosen if none is given."""
 
     step: Annotated[float, Field(gt=0)] | None = None
 
 
-class RunTable(Table):
+class WholeFile(Section):
     """The whole file."""
 
     rounds: Count
@@ -74,16 +66,16 @@ class RunTable(Table):
     optimum: Literal["auto", "always", "none"] = "auto"
     problem: AnyProblem
     graph: AnyGraph
-    method: MethodTable = MethodTable()
-    engine: EngineTable = EngineTable(kind="vector")
-    departures: DeparturesTable = DeparturesTable()
+    method: MethodSection = MethodSection()
+    engine: EngineSection = EngineSection(kind="vector")
+    departures: DeparturesSection = DeparturesSection()
     wills: Annotated[list[AnyEveryWill], Field(min_length=1)] = Field(
         default=[{"kind": "adaptive"}], validate_default=True
     )
 
     @model_validator(mode="after")
-    def _seeds_matter(self) -> "RunTable":
-        """Refuse seeds that would make statistics out of one and the same run."""
+    def _seeds_matter(self) -> "WholeFile":
+        """Refuse seeds that would repeat one and the same run."""
         if len(set(self.seeds)) < len(self.seeds):
             raise refusal("names a seed twice.", "Use distinct seeds.", at=("seeds",))
         if len(self.seeds) > 1 and not (self.problem.random or self.graph.random):
@@ -95,8 +87,8 @@ class RunTable(Table):
         return self
 
     @model_validator(mode="after")
-    def _everybody_has_a_place(self) -> "RunTable":
-        """Refuse a placement that leaves somebody out, or names somebody who does not exist."""
+    def _every_node_has_a_host(self) -> "WholeFile":
+        """Refuse a placement that leaves a node out, or names one that does not exist."""
         placement, n = self.engine.placement, self.problem.n
         if placement is None:
             return self
@@ -114,8 +106,8 @@ class RunTable(Table):
         return self
 
     @model_validator(mode="after")
-    def _wills_apply(self) -> "RunTable":
-        """Refuse wills that cannot be told apart, or that belong to nobody."""
+    def _wills_apply(self) -> "WholeFile":
+        """Refuse wills that cannot be told apart, or that belong to no node."""
         seen: set[str] = set()
         for index, will in enumerate(self.wills):
             if will.title in seen:
@@ -137,19 +129,24 @@ class RunTable(Table):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One call of ``bequest.solve``: its keyword arguments, under which label and seed.
+    """One run of a file, with its label and seed.
 
-    The engine is apart: these are the arguments of ``bequest.solver.prepare``. ``exam`` is what to
-    grade the model on, where the problem is to classify. ``impossible`` says why it cannot be run,
-    if it cannot, though others may: its will needs a pilot, which failed.
+    ``prepared`` is its plan, or why it cannot be run, though others may. ``exam`` is what to grade
+    the model on, where the problem is to classify.
     """
 
     label: str
     seed: int
-    arguments: Mapping[str, Any]
+    prepared: "Plan | BequestError"
     engine: Engine
     exam: Exam | None = None
-    impossible: BequestError | None = None
+
+    @property
+    def plan(self) -> "Plan":
+        """The plan; raises the reason if there is none."""
+        if isinstance(self.prepared, BequestError):
+            raise self.prepared
+        return self.prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,108 +155,88 @@ class RunFile:
 
     path: Path
     text: str
-    table: RunTable
+    content: WholeFile
 
     def __len__(self) -> int:
         """Return how many runs it asks for."""
-        return len(self.table.seeds) * len(self.table.wills)
+        return len(self.content.seeds) * len(self.content.wills)
 
     @property
     def rounds(self) -> int:
         """How many rounds each run has."""
-        return self.table.rounds
+        return self.content.rounds
 
     @property
     def seeds(self) -> list[int]:
-        """With which seeds every will is run."""
-        return self.table.seeds
+        """The seeds that every will is run with."""
+        return self.content.seeds
 
     @property
     def wills(self) -> list[str]:
-        """What the wills are called, in the order in which they are run."""
-        return [will.title for will in self.table.wills]
+        """The titles of the wills, in the order in which they are run."""
+        return [will.title for will in self.content.wills]
 
     @property
     def engine(self) -> EngineKind:
         """Which engine it asks for."""
-        return self.table.engine.kind
+        return self.content.engine.kind
 
     def on(self, engine: str) -> "RunFile":
         """Return the same runs on this engine, with its options if the file has some."""
         if engine == self.engine:
             return self
-        return self._carried_by(EngineTable(kind=cast("EngineKind", engine)))
+        return self._carried_by(EngineSection(kind=cast("EngineKind", engine)))
 
     def at(self, address: str) -> "RunFile":
         """Return the same runs on the cluster at this address; for the Ray engine only."""
-        return self._carried_by(self.table.engine.model_copy(update={"address": address}))
+        return self._carried_by(self.content.engine.model_copy(update={"address": address}))
 
-    def _carried_by(self, engine: EngineTable) -> "RunFile":
-        return RunFile(self.path, self.text, self.table.model_copy(update={"engine": engine}))
+    def _carried_by(self, engine: EngineSection) -> "RunFile":
+        return RunFile(self.path, self.text, self.content.model_copy(update={"engine": engine}))
 
     @property
     def silos(self) -> tuple[str, ...]:
         """The names of the nodes, where they have names."""
-        problem = self.table.problem
+        problem = self.content.problem
         return problem.silos if isinstance(problem, TableProblem) else ()
 
     def job(self, label: str, seed: int) -> Job | None:
-        """Return one of the runs, if it is one of them."""
-        if seed not in self.table.seeds:
+        """Return the run with this label and seed; None if there is none."""
+        if seed not in self.content.seeds:
             return None
         return next((job for job in self._jobs(seed) if job.label == label), None)
 
     def jobs(self) -> Iterator[Job]:
         """Yield the runs, seed by seed; problems are built when their seed's turn comes."""
-        for seed in self.table.seeds:
+        for seed in self.content.seeds:
             yield from self._jobs(seed)
 
     def _jobs(self, seed: int) -> Iterator[Job]:
-        table = self.table
-        sizes.check(table, self.path)
+        content = self.content
+        sizes.check(content, self.path)
         exam = None
-        if isinstance(table.problem, TableProblem):
-            problem, exam = table.problem.build_with_exam(seed)
+        if isinstance(content.problem, TableProblem):
+            problem, exam = content.problem.build_with_exam(seed)
         else:
-            problem = table.problem.build(seed)
-        leaving = table.departures.build(problem)
-        shared: dict[str, Any] = {
-            "problem": problem,
-            "graph": table.graph.build(n=problem.n, seed=seed),
-            "departures": leaving,
-            "method": GradientTracking(step=table.method.step),
-            "rounds": table.rounds,
-            "start": [table.start] * problem.dim if isinstance(table.start, float) else table.start,
-            "buddies": table.buddies,
-            "checkpoint_every": table.checkpoint_every,
-            "optimum": None if table.optimum == "none" else table.optimum,
-        }
-        engine = table.engine.build(seed)
-        # Refuse impossible events before anything is computed for them.
-        last = max(schedule(leaving, n=problem.n, rounds=table.rounds), default=0)
-        entries = [(entry.title, entry.build_all()) for entry in table.wills]
-        leavers = [event.node for event in leaving if isinstance(event, Departure | Crash)]
-        if self.engine == "ray":  # on a cluster anybody may have to leave, at any time
-            leavers, last = list(range(problem.n)), last or table.rounds
-        executed = {title: [will_of(will, node) for node in leavers] for title, will in entries}
-        needy = {
-            title: [will for will in group if will.needs_pilot_in(problem.regime)]
-            for title, group in executed.items()
-        }
-        spread = any(will.needs_spread for group in needy.values() for will in group)
-        pilot: Pilot | BequestError | None = None
-        for title, will in entries:
-            if needy[title] and pilot is None:
-                # Once per seed: left to itself, solve would measure it again for every will.
-                common = {key: shared[key] for key in ("problem", "graph", "method", "start")}
-                try:
-                    pilot = calibrate(**common, rounds=last, spread=spread)
-                except (InvalidMethod, InvalidWill, OptimumUnknown) as error:
-                    pilot = error  # others, which need none, can be run all the same
-            found = pilot if needy[title] else None
-            failed = found if isinstance(found, BequestError) else None
-            own = {"will": will, "pilot": None if failed else found}
-            yield Job(title, seed, shared | own, engine, exam, failed)
+            problem = content.problem.build(seed)
+        engine = content.engine.build(seed)
+        plans = prepare_each(
+            [entry.build_all() for entry in content.wills],
+            unplanned=getattr(engine, "unplanned", False),
+            problem=problem,
+            graph=content.graph.build(n=problem.n, seed=seed),
+            departures=content.departures.build(problem),
+            method=GradientTracking(step=content.method.step),
+            rounds=content.rounds,
+            start=[content.start] * problem.dim
+            if isinstance(content.start, float)
+            else content.start,
+            buddies=content.buddies,
+            checkpoint_every=content.checkpoint_every,
+            optimum=None if content.optimum == "none" else content.optimum,
+        )
+        for title, plan in zip(self.wills, plans, strict=True):
+            yield Job(title, seed, plan, engine, exam)
 
 
 def load(path: Path) -> RunFile:
@@ -290,14 +267,16 @@ def understand(text: str, path: Path) -> RunFile:
         ) from error
     try:
         context = {"folder": path.parent}
-        return RunFile(path, text, RunTable.model_validate(document, context=context))
+        return RunFile(path, text, WholeFile.model_validate(document, context=context))
     except ValidationError as error:
-        raise refuse(path, mistakes_in(error, document, top=RunTable.model_fields)) from error
+        raise refuse(path, mistakes_in(error, document, top=WholeFile.model_fields)) from error
 
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:  # a pipe is fine, but it need not end
+        if files.is_named_pipe(path):
+            raise OSError(None, "it is a named pipe, which would keep its reader waiting")
+        with path.open("rb") as file:  # a pipe of the shell is fine, but it need not end
             content = file.read(_LONGEST + 1)
         if len(content) > _LONGEST:
             raise InvalidRunFile(

@@ -1,4 +1,4 @@
-"""What every table of a run file is made of."""
+"""What every section of a run file is made of."""
 
 from typing import Annotated, Any
 
@@ -21,14 +21,14 @@ def list_or_single(value: object) -> str:
     return "list" if isinstance(value, list) else "single"
 
 
-class Table(BaseModel):
+class Section(BaseModel):
     """A TOML table in which every key is known."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys(cls, data: Any) -> Any:  # noqa: ANN401 - whatever the file holds
+    def _known_keys(cls, data: Any) -> Any:  # noqa: ANN401 - any TOML value
         """Complain about unknown keys first: a misspelt key also looks like a missing one."""
         known = list(cls.model_fields)
         if isinstance(data, dict) and (unknown := [key for key in data if key not in known]):

@@ -1,4 +1,4 @@
-"""What may stand in a run file: one small model per table, and how each becomes an object.
+"""The sections of a run file: one small model each, and how it becomes an object.
 
 The types here only say what a file may contain. Whether that makes sense together (a departure
 after the last round, a graph that falls apart) is for the library to judge: it judges the same
@@ -38,7 +38,7 @@ from bequest.model import graphs, problems, wills
 from bequest.model.graph import Graph
 from bequest.model.objectives import Quadratic
 from bequest.model.problem import Problem
-from bequest.runfile.fields import Count, Node, Numbers, Table, list_or_single, refusal
+from bequest.runfile.fields import Count, Node, Numbers, Section, list_or_single, refusal
 from bequest.runfile.tables import TableProblem
 
 
@@ -47,7 +47,7 @@ def _as_tuple(value: object) -> object:
 
 
 def options_of(make: Callable[..., Any], *, skip: Iterable[str]) -> dict[str, Any]:
-    """Return what a function or class can be told, as fields of a model."""
+    """Return the parameters of a function or class as fields of a model."""
     hints = get_type_hints(make.__init__ if inspect.isclass(make) else make, include_extras=True)
     fields = {}
     for name, parameter in inspect.signature(make).parameters.items():
@@ -63,19 +63,19 @@ def options_of(make: Callable[..., Any], *, skip: Iterable[str]) -> dict[str, An
     return fields
 
 
-def table_per_kind(base: type[Table], kinds: dict[str, Any], *, skip: Iterable[str] = ()) -> Any:  # noqa: ANN401
-    """Return the union of one table per kind, told apart by the key ``kind``."""
-    tables = []
+def sections_of(base: type[Section], kinds: dict[str, Any], *, skip: Iterable[str] = ()) -> Any:  # noqa: ANN401
+    """Return the union of one section per kind, told apart by the key ``kind``."""
+    sections = []
     for kind, make in kinds.items():
         fields = options_of(make, skip=skip) | {"kind": (Literal[kind], ...)}
-        tables.append(create_model(f"{base.__name__}-{kind}", __base__=base, **fields))
-    return Annotated[Union[tuple(tables)], Field(discriminator="kind")]  # noqa: UP007
+        sections.append(create_model(f"{base.__name__}-{kind}", __base__=base, **fields))
+    return Annotated[Union[tuple(sections)], Field(discriminator="kind")]  # noqa: UP007
 
 
 # --- problems -----------------------------------------------------------------------------
 
 
-class QuadraticsTable(Table):
+class QuadraticsSection(Section):
     """Random heterogeneous quadratics (``bequest.problems.quadratics``)."""
 
     random: ClassVar[bool] = True
@@ -96,7 +96,7 @@ class QuadraticsTable(Table):
 
     @property
     def entries(self) -> float:
-        """How many entries the matrices have that are to be made."""
+        """How many entries the problem's matrices will have."""
         return float(self.n) * float(self.dim) ** 2
 
     def build(self, seed: int) -> Problem:
@@ -104,20 +104,20 @@ class QuadraticsTable(Table):
         return problems.quadratics(**self.model_dump(exclude={"kind"}), seed=seed)
 
 
-class QuadraticTable(Table):
+class QuadraticSection(Section):
     """One loss 1/2 (x - c)' A (x - c)."""
 
     A: Annotated[list[Numbers], Field(min_length=1)]
     c: Numbers
 
 
-class ExplicitTable(Table):
+class ExplicitSection(Section):
     """Small quadratics, written out."""
 
     random: ClassVar[bool] = False
     entries: ClassVar[float] = 0.0  # what is written out is there already
     kind: Literal["explicit"]
-    objectives: Annotated[list[QuadraticTable], Field(min_length=1)]
+    objectives: Annotated[list[QuadraticSection], Field(min_length=1)]
 
     @property
     def n(self) -> int:
@@ -125,7 +125,7 @@ class ExplicitTable(Table):
         return len(self.objectives)
 
     @model_validator(mode="after")
-    def _convex(self) -> "ExplicitTable":
+    def _convex(self) -> "ExplicitSection":
         """Say which of the objectives is refused: the library sees them one at a time."""
         for node, table in enumerate(self.objectives):
             try:
@@ -139,8 +139,10 @@ class ExplicitTable(Table):
         return Problem([Quadratic(table.A, table.c) for table in self.objectives])
 
 
-PROBLEMS = {"quadratics": QuadraticsTable, "explicit": ExplicitTable, "table": TableProblem}
-AnyProblem = Annotated[QuadraticsTable | ExplicitTable | TableProblem, Field(discriminator="kind")]
+PROBLEMS = {"quadratics": QuadraticsSection, "explicit": ExplicitSection, "table": TableProblem}
+AnyProblem = Annotated[
+    QuadraticsSection | ExplicitSection | TableProblem, Field(discriminator="kind")
+]
 
 
 # --- graphs -------------------------------------------------------------------------------
@@ -181,7 +183,7 @@ _SIZES: dict[str, Callable[[float, Any], float]] = {
 }
 
 
-class GraphTable(Table):
+class GraphSection(Section):
     """A network with one node per loss; ``kind`` says how it is made."""
 
     kind: str
@@ -215,7 +217,7 @@ EVENTS: dict[str, Callable[..., membership.Event]] = {
 }
 
 
-class EventTable(Table):
+class EventSection(Section):
     """One event; a departure if it does not say."""
 
     node: Node
@@ -224,7 +226,7 @@ class EventTable(Table):
     neighbours: list[Node] | None = None
 
     @model_validator(mode="after")
-    def _for_joins_only(self) -> "EventTable":
+    def _for_joins_only(self) -> "EventSection":
         if self.neighbours is not None and self.kind != "join":
             raise refusal(
                 f'is of no use with kind = "{self.kind}".',
@@ -240,14 +242,14 @@ class EventTable(Table):
         return EVENTS[self.kind](self.node, self.round)
 
 
-class DeparturesTable(Table):
-    """Who leaves when, and comes back: events, or rounds for the most heterogeneous nodes."""
+class DeparturesSection(Section):
+    """Departures and returns: events, or rounds for the most heterogeneous nodes."""
 
     most_heterogeneous: list[Count] | None = None
-    events: list[EventTable] | None = None
+    events: list[EventSection] | None = None
 
     @model_validator(mode="after")
-    def _one_way(self) -> "DeparturesTable":
+    def _one_way(self) -> "DeparturesSection":
         if self.most_heterogeneous is not None and self.events is not None:
             raise refusal("has both most_heterogeneous and events.", "Keep the one you mean.")
         return self
@@ -274,13 +276,13 @@ WILLS: dict[str, type[wills.Will]] = {
 }
 
 
-class WillTable(Table):
+class WillSection(Section):
     """A will by its kind, with the options of its class."""
 
     kind: str
 
     @model_validator(mode="after")
-    def _possible(self) -> "WillTable":
+    def _possible(self) -> "WillSection":
         try:
             self.build()
         except BequestError as error:
@@ -307,13 +309,20 @@ class WillTable(Table):
         left_out = (
             f"{name}={options[name]}"
             for name, value in usual.items()
-            if options[name] != value and kind(**options | {name: value}).title == title
+            if options[name] != value and self._title_of(options | {name: value}) == title
         )
         return ", ".join([title, *left_out])
 
+    def _title_of(self, options: dict[str, Any]) -> str | None:
+        """Return what the will is called with these options; None if they do not go together."""
+        try:
+            return WILLS[self.kind](**options).title
+        except BequestError:
+            return None
 
-class EveryWillTable(WillTable):
-    """An entry of [[wills]]: a will for everybody, and perhaps others for single nodes."""
+
+class EveryWillSection(WillSection):
+    """An entry of [[wills]]: a will for all nodes, and perhaps others for single nodes."""
 
     label: str | None = None
     nodes: "dict[Annotated[Node, Field(strict=False)], AnyWill]" = Field(default_factory=dict)
@@ -343,10 +352,10 @@ ENGINES: dict[str, tuple[str, ...]] = {
 Duration = Annotated[float, Field(ge=0)]
 
 
-class EngineTable(Table):
+class EngineSection(Section):
     """What carries the nodes; ``ENGINES`` says which options belong to which kind.
 
-    They stand in one table so that an option of another kind is told from one that nobody knows.
+    They stand in one section so that an option of another kind is told from an unknown one.
     """
 
     kind: EngineKind
@@ -364,7 +373,7 @@ class EngineTable(Table):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys(cls, data: Any) -> Any:  # noqa: ANN401 - whatever the file holds
+    def _known_keys(cls, data: Any) -> Any:  # noqa: ANN401 - any TOML value
         """Complain about keys that no kind knows, and name those that this kind knows."""
         if isinstance(data, dict) and (unknown := [k for k in data if k not in cls.model_fields]):
             known = ["kind", *ENGINES.get(str(data.get("kind")), list(cls.model_fields)[1:])]
@@ -372,7 +381,7 @@ class EngineTable(Table):
         return data
 
     @model_validator(mode="after")
-    def _possible(self) -> "EngineTable":
+    def _possible(self) -> "EngineSection":
         for name in self._given():
             if name not in ENGINES[self.kind]:
                 owner = next(kind for kind, options in ENGINES.items() if name in options)
@@ -409,10 +418,10 @@ class EngineTable(Table):
 
 
 if TYPE_CHECKING:
-    AnyGraph = GraphTable
-    AnyWill = WillTable
-    AnyEveryWill = EveryWillTable
+    AnyGraph = GraphSection
+    AnyWill = WillSection
+    AnyEveryWill = EveryWillSection
 else:
-    AnyGraph = table_per_kind(GraphTable, GRAPHS, skip=("n", "seed"))
-    AnyWill = table_per_kind(WillTable, WILLS)
-    AnyEveryWill = table_per_kind(EveryWillTable, WILLS)
+    AnyGraph = sections_of(GraphSection, GRAPHS, skip=("n", "seed"))
+    AnyWill = sections_of(WillSection, WILLS)
+    AnyEveryWill = sections_of(EveryWillSection, WILLS)

@@ -1,7 +1,7 @@
-"""How much memory a run takes, before anything of it is made.
+"""How much memory a run will take.
 
-What is counted was measured, and is rather too little than too much: it is to tell a slip of the
-keyboard, or a log from elsewhere, from a large run, and not to refuse one that just fits.
+The constants were measured, and rather too low than too high: the check is to find slips of the
+keyboard, and logs from elsewhere, and must not refuse a run that just fits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bequest.errors import InvalidRunFile
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bequest.runfile import RunTable
+    from bequest.runfile import WholeFile
 
 # In bytes. A matrix is there at least twice while random quadratics are drawn.
 _ENTRY = 2 * 8
@@ -24,25 +24,25 @@ _NODE = {"vector": 1_000, "loop": 40_000, "ray": 1_000}
 _EDGE = {"vector": 300, "loop": 1_000, "ray": 300}
 
 
-def needed(table: RunTable) -> dict[str, float]:
-    """Return what a run of this file consists of, in words -> how many bytes that takes."""
-    kind, n, edges = table.engine.kind, table.problem.n, table.graph.size(table.problem.n)
-    entries = table.problem.entries
+def needed(content: WholeFile) -> dict[str, float]:
+    """Return the parts of a run of this file, in words -> their bytes."""
+    kind, n, edges = content.engine.kind, content.problem.n, content.graph.size(content.problem.n)
+    entries = content.problem.entries
     return {
         f"the {entries:.3g} entries of the losses' matrices": _ENTRY * entries,
         f"{n} nodes": _NODE[kind] * float(n),
         f"{edges:.3g} edges": _EDGE[kind] * edges,
-        f"{table.rounds} rounds": _ROUND * float(table.rounds),
+        f"{content.rounds} rounds": _ROUND * float(content.rounds),
     }
 
 
-def check(table: RunTable, path: Path) -> None:
-    """Go on only if a run of this file can fit into memory.
+def check(content: WholeFile, path: Path) -> None:
+    """Refuse a file whose runs cannot fit into memory.
 
     Raises:
         InvalidRunFile: it cannot.
     """
-    parts = needed(table)
+    parts = needed(content)
     largest = max(parts, key=lambda part: parts[part])
     memory.check(
         sum(parts.values()),

@@ -1,6 +1,5 @@
 """[problem] kind = "table": a user's own data, read from a file next to the run file."""
 
-import hashlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from bequest.data.samples import CLASSIFIERS, Loss, label_of
 from bequest.errors import BequestError
 from bequest.model import partition
 from bequest.model.problem import Problem
-from bequest.runfile.fields import Count, Table, refusal
+from bequest.runfile.fields import Count, Section, refusal
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Indices
@@ -23,7 +22,7 @@ Silos = Annotated[Count, Field(ge=2)]
 Found = TypeVar("Found")
 
 
-class ByLabel(Table):
+class ByLabel(Section):
     """Every silo knows few labels."""
 
     kind: Literal["by_label"]
@@ -34,7 +33,7 @@ class ByLabel(Table):
         return partition.by_label(samples.y, self.n)
 
 
-class Dirichlet(Table):
+class Dirichlet(Section):
     """Every label is spread unevenly; the smaller alpha, the more so."""
 
     kind: Literal["dirichlet"]
@@ -46,7 +45,7 @@ class Dirichlet(Table):
         return partition.dirichlet(samples.y, self.n, self.alpha, seed)
 
 
-class SortedChunks(Table):
+class SortedChunks(Section):
     """Consecutive chunks, sorted by columns; by label and first principal component if not told."""
 
     kind: Literal["sorted_chunks"]
@@ -63,7 +62,7 @@ class SortedChunks(Table):
         return partition.sorted_chunks(*keys, n=self.n)
 
 
-class Iid(Table):
+class Iid(Section):
     """Shuffled and dealt out."""
 
     kind: Literal["iid"]
@@ -83,7 +82,7 @@ PARTITIONS = {
 AnyPartition = Annotated[ByLabel | Dirichlet | SortedChunks | Iid, Field(discriminator="kind")]
 
 
-class TableProblem(Table):
+class TableProblem(Section):
     """Rows of a table, in silos; one loss per silo."""
 
     kind: Literal["table"]
@@ -178,14 +177,6 @@ class TableProblem(Table):
         """The values of the silo column, in the order of the nodes."""
         return self._silos
 
-    def digest(self) -> str:
-        """Return what tells the data in the file from others."""
-        digest = hashlib.sha256()
-        for name, column in self._table.columns.items():
-            digest.update(repr((name, column.dtype.str, column.shape)).encode())
-            digest.update(np.ascontiguousarray(column).tobytes())
-        return digest.hexdigest()
-
     def build_with_exam(self, seed: int) -> tuple[Problem, data.Exam | None]:
         """Return the problem of this seed, and what to grade its models on."""
         samples = self._select(self.test_fraction, seed)
@@ -216,7 +207,7 @@ class TableProblem(Table):
 
 
 def _told(at: tuple[str | int, ...], find: Callable[[], Found]) -> Found:
-    """Return what ``find`` finds, or refuse the key in the library's own words."""
+    """Return the result of ``find``, or refuse the key in the library's own words."""
     try:
         return find()
     except BequestError as error:

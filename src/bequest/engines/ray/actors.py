@@ -1,8 +1,8 @@
-"""How the processes of a run are started: all of them detached, none of them restarted by Ray.
+"""Starts the processes of a run: all of them detached, none of them restarted by Ray.
 
-Detached, because a run goes on without its driver; not restarted, because a process that died is
-a membership change, which is the steward's business, or the steward itself, whose successor has
-to ask everybody where they are.
+Detached, because a run goes on without its driver. Not restarted, because the death of a host is a
+membership change, which the steward handles, and the successor of a steward has to ask all nodes
+for their state.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from uuid import uuid4
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from bequest.engines.ray.host import Host
-from bequest.engines.ray.stewardship import Stewardship
+from bequest.engines.ray.host_actor import HostActor
+from bequest.engines.ray.steward_actor import StewardActor
 from bequest.errors import CannotLoad
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bequest.engines.ray.host import Posting
-    from bequest.engines.ray.office import Brief
+    from bequest.engines.ray.host_actor import HostSetup
+    from bequest.engines.ray.supervisor_actor import RunSetup
     from bequest.protocol.steward import Charter
 
-OFFICE = "office"
+SUPERVISOR = "supervisor"
 
 
 def _options(namespace: str, name: str, machine: str, cpus: float = 0.0) -> dict[str, Any]:
@@ -34,39 +34,50 @@ def _options(namespace: str, name: str, machine: str, cpus: float = 0.0) -> dict
         "lifetime": "detached",
         "num_cpus": cpus,
         "max_restarts": 0,
-        # A call that fails on its way is made again by Ray; nodes recognise what comes twice.
+        # Ray repeats a call that fails on its way; nodes recognise messages that come twice.
         "max_task_retries": -1,
-        # Watching takes a call each that does not end.
+        # Every process that watches this one keeps a call open.
         "max_concurrency": 1000,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(machine, soft=False),
     }
 
 
-def host(brief: Brief, posting: Posting, office: Any, *, machine: str, cpus: float) -> Any:  # noqa: ANN401
+def host(
+    setup: RunSetup,
+    host_setup: HostSetup,
+    supervisor: Any,  # noqa: ANN401
+    *,
+    machine: str,
+    cpus: float,
+) -> Any:  # noqa: ANN401
     """Start a host on a machine."""
-    # Names are for people: one that has just died may still be taken.
-    options = _options(brief.namespace, f"{posting.name} {uuid4().hex[:6]}", machine, cpus)
-    return ray.remote(Host).options(**options).remote(posting, office)
+    # A unique name: that of a host that has just died may still be taken.
+    options = _options(setup.namespace, f"{host_setup.name} {uuid4().hex[:6]}", machine, cpus)
+    return ray.remote(HostActor).options(**options).remote(host_setup, supervisor)
 
 
-def steward(brief: Brief, charter: Charter, term: int, office: Any) -> Any:  # noqa: ANN401
+def steward(setup: RunSetup, charter: Charter, term: int, supervisor: Any) -> Any:  # noqa: ANN401
     """Start a steward on this machine."""
     own = ray.get_runtime_context().get_node_id()
-    options = _options(brief.namespace, f"steward {term} {uuid4().hex[:6]}", own)
-    domains = brief.placement.domains
-    return ray.remote(Stewardship).options(**options).remote(charter, domains, term, office)
+    options = _options(setup.namespace, f"steward {term} {uuid4().hex[:6]}", own)
+    domains = setup.placement.domains
+    return ray.remote(StewardActor).options(**options).remote(charter, domains, term, supervisor)
 
 
-def office(brief: Brief) -> Any:  # noqa: ANN401
-    """Start the office on this machine."""
-    from bequest.engines.ray.office import Office
+def supervisor(setup: RunSetup) -> Any:  # noqa: ANN401
+    """Start the supervisor on this machine."""
+    from bequest.engines.ray.supervisor_actor import SupervisorActor
 
     own = ray.get_runtime_context().get_node_id()
-    return ray.remote(Office).options(**_options(brief.namespace, OFFICE, own)).remote(brief)
+    return (
+        ray.remote(SupervisorActor)
+        .options(**_options(setup.namespace, SUPERVISOR, own))
+        .remote(setup)
+    )
 
 
 def cannot_load(failures: Mapping[int, str], host: str) -> CannotLoad:
-    """Return the error that some nodes' losses could not be made ready."""
+    """Return the error for losses that could not be made ready."""
     node, why = next(iter(sorted(failures.items())))
     more = f" (and {len(failures) - 1} more there)" if len(failures) > 1 else ""
     return CannotLoad(

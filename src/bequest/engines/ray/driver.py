@@ -16,35 +16,34 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
 from bequest.engines import records
-from bequest.engines.assembly import (
+from bequest.engines.fingerprint import differences, fingerprint
+from bequest.engines.ray import AFTERWARDS, actors, ray_private
+from bequest.engines.ray.host_actor import HostSetup
+from bequest.engines.ray.supervisor_actor import RunSetup
+from bequest.engines.runtime.node_setup import (
     charter_of,
-    check_wills,
     departure_after,
     opening_step,
-    seat_of,
+    planned_crashes,
+    setup_of,
 )
-from bequest.engines.fingerprint import differences, fingerprint
-from bequest.engines.ray import actors, machines
-from bequest.engines.ray.engine import AFTERWARDS
-from bequest.engines.ray.host import Posting
-from bequest.engines.ray.office import Brief
-from bequest.engines.ray.placement import place
-from bequest.errors import BequestError, ClusterFailed, InvalidWill, NoCluster
+from bequest.engines.runtime.placement import place
+from bequest.errors import BequestError, ClusterFailed, NoCluster
 from bequest.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bequest.engines.base import Outcome, Plan, Progress
-    from bequest.engines.ray.engine import Ray
-    from bequest.engines.ray.host import Presence
-    from bequest.engines.ray.placement import Placement
+    from bequest.engines.base import Progress
+    from bequest.engines.ray import Ray
+    from bequest.engines.ray.host_actor import HostReady
+    from bequest.engines.runtime.placement import Placement
+    from bequest.model.outcome import Outcome
+    from bequest.model.plan import Plan
 
 
 def carry_out(engine: Ray, plan: Plan, progress: Progress | None) -> Outcome:
-    """Carry out a plan on a cluster, or go on with one that has been left behind."""
-    check_wills(plan)
-    _check_pilots(plan)
+    """Carry out a plan on a cluster, or go on with a run whose driver was killed."""
     own = fingerprint(plan, engine)
     if engine.resume and engine.record is not None:
         done = records.find(engine.record, own)
@@ -52,23 +51,26 @@ def carry_out(engine: Ray, plan: Plan, progress: Progress | None) -> Outcome:
             return done
     with _connected(engine):
         namespace = f"bequest {engine.name or uuid4().hex[:12]}"
-        office = _find(namespace) if engine.name else None
-        if office is not None and not _get(office.is_open.remote(), engine.startup):
-            _end_at_once(namespace, office)  # its driver was killed before anything began
-            office = None
-        if office is not None and not engine.resume:
+        supervisor = _find(namespace) if engine.name else None
+        there = None
+        if supervisor is not None:
+            there = _get(supervisor.fingerprint.remote(), engine.startup)
+            if there is None:  # its driver was killed before the run began
+                _end_at_once(namespace, supervisor)
+                supervisor = None
+        if supervisor is not None and not engine.resume:
             raise ClusterFailed(
                 f"A run called {engine.name} is going on there.",
                 remedy="Go on with it (resume), or choose another name.",
             )
-        if office is None:
-            office = _start(engine, plan, namespace, own)
+        if there is None:
+            supervisor = _start(engine, plan, namespace, own)
         else:
-            _check_same_run(engine, _get(office.fingerprint.remote(), engine.startup), own)
+            _check_same_run(engine, there, own)
         try:
-            return _follow(engine, office, progress)
+            return _follow(engine, supervisor, progress)
         finally:
-            _end(office)
+            _end(supervisor)
 
 
 # --- the cluster ---------------------------------------------------------------------------
@@ -76,7 +78,7 @@ def carry_out(engine: Ray, plan: Plan, progress: Progress | None) -> Outcome:
 
 @contextlib.contextmanager
 def _connected(engine: Ray) -> Iterator[None]:
-    """Use the Ray that is there, or start one; end what was started."""
+    """Use the Ray that this process is connected to, or connect; disconnect afterwards."""
     if ray.is_initialized():
         _check_same(engine.address)
         yield
@@ -99,7 +101,7 @@ def _connected(engine: Ray) -> Iterator[None]:
 
 
 def _check(address: str) -> None:
-    """Fail at once if nobody listens at an address: Ray itself would try for minutes."""
+    """Fail at once if nothing listens at an address: Ray itself would try for minutes."""
     if address == "local":
         return
     if "://" in address:
@@ -108,7 +110,7 @@ def _check(address: str) -> None:
             remedy="Run the driver on a machine of the cluster, and give HOST:PORT or auto.",
         )
     try:
-        place = machines.address_of(address)
+        place = ray_private.address_of(address)
         name, _, port = place.rpartition(":")
         socket.create_connection((name.strip("[]"), int(port)), timeout=5.0).close()
     except (OSError, ValueError) as error:
@@ -129,7 +131,7 @@ def _check_same(address: str | None) -> None:
 
 
 def _resolved(address: str) -> set[tuple[Any, ...]]:
-    """Return every (host, port) that an address stands for: names have several, of both kinds."""
+    """Return every (host, port) that an address stands for: a name can have several."""
     name, _, port = address.rpartition(":")
     return {found[4][:2] for found in socket.getaddrinfo(name.strip("[]"), int(port))}
 
@@ -144,7 +146,7 @@ def _no_cluster(address: str, said: str) -> NoCluster:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Hold back an interrupt until the end: in the middle of its start Ray does not survive it."""
+    """Hold back an interrupt until Ray has started: in the middle Ray does not survive it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -159,9 +161,9 @@ def _uninterrupted() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _end_at_once(namespace: str, office: Any) -> None:  # noqa: ANN401
-    """End an office, and everybody with it, and wait until its name is free."""
-    ray.kill(office)
+def _end_at_once(namespace: str, supervisor: Any) -> None:  # noqa: ANN401
+    """End a supervisor and all other processes of its run; wait until its name is free."""
+    ray.kill(supervisor)
     deadline = time.monotonic() + 30.0
     while _find(namespace) is not None and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -169,7 +171,7 @@ def _end_at_once(namespace: str, office: Any) -> None:  # noqa: ANN401
 
 def _find(namespace: str) -> Any:  # noqa: ANN401
     try:
-        return ray.get_actor(actors.OFFICE, namespace)
+        return ray.get_actor(actors.SUPERVISOR, namespace)
     except ValueError:
         return None
 
@@ -178,7 +180,7 @@ def _find(namespace: str) -> Any:  # noqa: ANN401
 
 
 def _check_same_run(engine: Ray, there: dict[str, str], here: dict[str, str]) -> None:
-    """Refuse to go on with a run that is another one."""
+    """Refuse to resume a run that differs from the one asked for."""
     other = differences(there, here)
     if other:
         raise ClusterFailed(
@@ -188,16 +190,16 @@ def _check_same_run(engine: Ray, there: dict[str, str], here: dict[str, str]) ->
 
 
 def _start(engine: Ray, plan: Plan, namespace: str, own: dict[str, str]) -> Any:  # noqa: ANN401
-    """Start every process; return the office."""
+    """Start every process; return the supervisor."""
     placement = place(
         plan.problem.n,
-        machines.machines(),
+        ray_private.machines(),
         nodes_per_host=engine.nodes_per_host,
         placement=engine.placement,
         cpus_per_host=engine.cpus_per_host,
     )
     first = opening_step(plan)
-    brief = Brief(
+    setup = RunSetup(
         plan=plan,
         first=first,
         placement=placement,
@@ -206,64 +208,66 @@ def _start(engine: Ray, plan: Plan, namespace: str, own: dict[str, str]) -> Any:
         record=None if engine.record is None else engine.record.resolve(),
         fingerprint=own,
         findable=engine.name is not None,
+        caller=ray.get_runtime_context().get_job_id(),
         startup=engine.startup,
     )
-    office = actors.office(brief)
+    supervisor = actors.supervisor(setup)
     try:
-        office.expect.remote(office)
-        steward = actors.steward(brief, charter_of(plan, first), 0, office)
+        supervisor.expect.remote(supervisor)
+        steward = actors.steward(setup, charter_of(plan, first), 0, supervisor)
         hosts = {}
         for name, machine in placement.machines.items():
-            posting = _posting(engine, plan, placement, name, step=first.value)
+            host_setup = _host_setup(engine, plan, placement, name, step=first.value)
             hosts[name] = actors.host(
-                brief, posting, office, machine=machine.ident, cpus=engine.cpus_per_host
+                setup, host_setup, supervisor, machine=machine.ident, cpus=engine.cpus_per_host
             )
-        stations = _prepared(hosts, engine.startup)
-        _get(office.open.remote(stations, steward, office), engine.startup)
+        ready_hosts = _prepared(hosts, engine.startup)
+        _get(supervisor.open.remote(ready_hosts, steward, supervisor), engine.startup)
     except BaseException:
-        ray.kill(office)  # everybody else ends with it
+        ray.kill(supervisor)  # every other process ends with it
         raise
-    return office
+    return supervisor
 
 
-def _posting(engine: Ray, plan: Plan, placement: Placement, host: str, *, step: float) -> Posting:
+def _host_setup(
+    engine: Ray, plan: Plan, placement: Placement, host: str, *, step: float
+) -> HostSetup:
     there = placement.nodes_of(host)
     present = [node for node in there if node not in plan.absent]
     domains = placement.domains
     leaving = {node: departure_after(plan, node, 0) for node in present}
-    doomed = ((node, t) for t, changes in plan.schedule.items() for node in changes.crashes)
     knows = any(will.needs_oracle for will in plan.wills.values())
-    return Posting(
+    return HostSetup(
         host,
-        tuple(seat_of(plan, node, host=domains[node], step=step) for node in present),
+        tuple(setup_of(plan, node, host=domains[node], step=step) for node in present),
         placement.hosts,
         {node: after for node, after in leaving.items() if after is not None},
-        tuple(doomed),
+        tuple(sorted(planned_crashes(plan))),
         plan.optima.known if knows else None,
         engine.grace,
     )
 
 
-def _prepared(hosts: dict[str, Any], patience: float) -> dict[str, tuple[Any, Presence]]:
-    """Wait until every host has everything ready; return host -> (actor, what it says)."""
-    presences = {name: actor.prepare.remote() for name, actor in hosts.items()}
-    stations = {}
+def _prepared(hosts: dict[str, Any], patience: float) -> dict[str, tuple[Any, HostReady]]:
+    """Wait until every host is ready; return host -> (actor, its answer)."""
+    answers = {name: actor.prepare.remote() for name, actor in hosts.items()}
+    ready_hosts = {}
     deadline = time.monotonic() + patience
-    for name, ref in presences.items():
-        presence = _get(ref, max(deadline - time.monotonic(), 0.1), waiting_for=name)
-        if presence.failures:
-            raise actors.cannot_load(presence.failures, name)
-        if presence.version != __version__:
+    for name, ref in answers.items():
+        ready = _get(ref, max(deadline - time.monotonic(), 0.1), waiting_for=name)
+        if ready.failures:
+            raise actors.cannot_load(ready.failures, name)
+        if ready.version != __version__:
             raise ClusterFailed(
-                f"{name} has bequest {presence.version}, and the driver {__version__}.",
+                f"{name} has bequest {ready.version}, and the driver {__version__}.",
                 remedy="Install the same release on every machine.",
             )
-        stations[name] = hosts[name], presence
-    return stations
+        ready_hosts[name] = hosts[name], ready
+    return ready_hosts
 
 
-def _get(ref: Any, timeout: float, *, waiting_for: str = "the office") -> Any:  # noqa: ANN401
-    """Return what a call gives; whatever else happens is an error that says what to do."""
+def _get(ref: Any, timeout: float, *, waiting_for: str = "the supervisor") -> Any:  # noqa: ANN401
+    """Return the result of a call; turn every failure into an error that says what to do."""
     try:
         return ray.get(ref, timeout=timeout)
     except GetTimeoutError as error:
@@ -278,43 +282,34 @@ def _get(ref: Any, timeout: float, *, waiting_for: str = "the office") -> Any:  
         raise
     except RayActorError as error:
         raise ClusterFailed(
-            f"{waiting_for} died: {str(error).splitlines()[0]}",
+            f"{waiting_for} died: {ray_private.cause(error)}",
             remedy="Ray's logs of that process say why; bequest must be installed on every "
             "machine.",
         ) from error
 
 
-def _follow(engine: Ray, office: Any, progress: Progress | None) -> Outcome:  # noqa: ANN401
+def _follow(engine: Ray, supervisor: Any, progress: Progress | None) -> Outcome:  # noqa: ANN401
     """Watch a run until it is over."""
-    version = -1
+    version, own = -1, ray.get_runtime_context().get_job_id()
     while True:
-        view = _get(office.follow.remote(version), 600.0)
+        view = _get(supervisor.follow.remote(version, own), 600.0)
         version = view.version
         if progress is not None:
             progress(view.round)
         if engine.watch is not None:
             engine.watch(view)
         if view.status is not None:
-            outcome: Outcome = _get(office.outcome.remote(), 600.0)
+            outcome: Outcome = _get(supervisor.outcome.remote(), 600.0)
             return outcome
 
 
-def _end(office: Any) -> None:  # noqa: ANN401
+def _end(supervisor: Any) -> None:  # noqa: ANN401
     """End every process of a run."""
-    with contextlib.suppress(RayError):
-        for actor in ray.get(office.addresses.remote(), timeout=10.0).values():
-            if actor is not None:
-                ray.kill(actor)
-    with contextlib.suppress(RayError):
-        ray.kill(office)
-
-
-def _check_pilots(plan: Plan) -> None:
-    """Refuse wills that could not be executed if their node had to leave all of a sudden."""
-    for node, will in plan.wills.items():
-        if plan.pilot is None and will.needs_pilot_in(plan.problem.regime):
-            raise InvalidWill(
-                f"The will of node {node} ({will.title}) needs a pilot, and on a cluster anybody "
-                "may have to leave at any time.",
-                remedy="Pass pilot=bequest.calibrate(...), or use a will that needs none.",
-            )
+    try:
+        with contextlib.suppress(RayError):
+            for actor in ray.get(supervisor.addresses.remote(), timeout=10.0).values():
+                if actor is not None:
+                    ray.kill(actor)
+    finally:  # a second interrupt, too, ends the supervisor, and all other processes with it
+        with contextlib.suppress(RayError):
+            ray.kill(supervisor)

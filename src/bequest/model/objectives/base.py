@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from bequest.core.arrays import frozen, refuse_masked
+from bequest.core.arrays import EPSILON, frozen, refuse_masked
 from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite
 from bequest.model.overrides import replaced
 
@@ -104,6 +104,11 @@ class Stack(ABC):
         return total + scale * float(scale @ (1 + np.abs(x)))
 
     @property
+    def precision(self) -> float:
+        """The relative rounding of values and gradients; that of float64 where formulas are."""
+        return EPSILON
+
+    @property
     def blur(self) -> float:
         """How far off ``total_hessian`` is, as a part of its largest entry; formulas are not."""
         return 0.0
@@ -161,7 +166,7 @@ class Objective(ABC):
     """The private loss of one node: value, gradient, Hessian-vector product and curvature.
 
     ``stacked`` are the attributes that a run takes from the stack and never from the loss itself.
-    Whoever derives a loss and replaces one of them has to give it a stack of its own.
+    A derived loss that replaces one of them must give it a stack of its own.
     """
 
     stacked: ClassVar[tuple[str, ...]] = ("value", "gradient", "hvp", "hessian")
@@ -195,6 +200,11 @@ class Objective(ABC):
     def constant_hessian(self) -> bool:
         """Whether it is a quadratic and knows it; False where it is none or cannot tell."""
         return self._alone.constant_hessian
+
+    @property
+    def precision(self) -> float:
+        """The relative rounding of value and gradient: that of float64 where formulas are."""
+        return self._alone.precision
 
     @abstractmethod
     def stack(self, members: Sequence[Any]) -> Stack:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.core.arrays import norm
+from bequest.core.arrays import EPSILON, norm
 from bequest.errors import GradientMismatch, InvalidObjective, NotFinite
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     Evaluate = Callable[[Vector], tuple[float, Vector]]
 
-EPSILON = float(np.finfo(np.float64).eps)
 _TYPES = {
     "float32": float(np.finfo(np.float32).eps),
     "float16": float(np.finfo(np.float16).eps),
@@ -25,14 +24,14 @@ _TYPES = {
 }
 # Numbers rounded more coarsely than this are too coarse to check derivatives, or to run with.
 _COARSE = 1e-4
-# Noise below this is that of float64, however long the sums.
+# Noise below this is that of float64, even in long sums.
 _FINE = 1e-12
 # A gradient that changes by this much more or less than evenly along a short step has noise.
 _UNEVEN = 1e-9
 # How many times its relative size rounding may come to.
 _MARGIN = 4
 # Parts of a step at which a disagreement is looked at again.
-_PARTS = (1.0, 1 / 8, 1 / 64)
+_PARTS = (1 / 8, 1 / 64)
 # A gradient may be wrong by this part of its length: formulas that are only nearly exact are.
 _SLACK = 1e-5
 # Where to look for noise: the smallest step of these, relative to x, that changes anything at all.
@@ -103,11 +102,6 @@ class Trial:
         return norm(self.here[1])
 
     @property
-    def rounding(self) -> float:
-        """How far differences of gradients are off, divided by the step."""
-        return _MARGIN * self.precision * self.size / self.h
-
-    @property
     def tolerance(self) -> float:
         """How far apart the two may be: rounding, and what Simpson's rule leaves out."""
         largest = max(abs(f) for f, _ in (self.here, self.ahead, self.behind))
@@ -136,6 +130,12 @@ class Trial:
         return product
 
     @property
+    def bend_error(self) -> float:
+        """How far that is off: rounding, and what the length of the step leaves out."""
+        left_out = (self.h / (1 + norm(self.x))) ** 2 * norm(self.bend)
+        return _MARGIN * self.precision * self.size / self.h + left_out
+
+    @property
     def says_nothing(self) -> bool:
         """Whether a wrong gradient would have passed, too."""
         return self.tolerance > 0.3 * max(abs(self.claimed), abs(self.measured))
@@ -153,19 +153,26 @@ def check_gradient(evaluate: Evaluate, points: Matrix, seed: int, precision: flo
         InvalidObjective: both are too coarse to tell.
         NotFinite: one of them is not finite.
     """
+
+    def at(x: Vector) -> tuple[float, Vector]:
+        value, gradient = evaluate(x)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            raise NotFinite(
+                f"value_and_grad gives a value or gradient that is not finite at {x[:4]}...",
+                remedy="Make it finite everywhere, or pass check=False if it is where you run.",
+            )
+        return value, gradient
+
     directions = np.random.default_rng([seed, 1]).standard_normal(points.shape)
     _refuse_coarse(precision)
-    trials = [
-        _trial(evaluate, x, u, evaluate(x), precision)
-        for x, u in zip(points, directions, strict=True)
-    ]
+    trials = [_trial(at, x, u, at(x), precision) for x, u in zip(points, directions, strict=True)]
     slopes = max(trial.size for trial in trials)
     rough = precision == EPSILON and max(t.uneven for t in trials) > _UNEVEN * slopes
     if rough or not all(trial.agrees for trial in trials):
-        noise = _noise(evaluate, trials)
+        noise = _noise(at, trials)
         _refuse_coarse(noise)
         precision = max(precision, noise if noise > _FINE else 0.0)
-        trials = [_closer(evaluate, trial, precision) for trial in trials]
+        trials = [_closer(at, trial, precision) for trial in trials]
     if not all(trial.agrees for trial in trials):
         _blame(trials)
     telling = [t for t in trials if t.claimed or t.measured]
@@ -180,23 +187,30 @@ def check_gradient(evaluate: Evaluate, points: Matrix, seed: int, precision: flo
 
 
 def _closer(evaluate: Evaluate, trial: Trial, precision: float) -> Trial:
-    """Return a trial of this precision: the one that agrees, if any step leads to one.
+    """Return a trial of this precision that settles it: it agrees, or a shorter step confirms it.
 
     Raises:
-        InvalidObjective: none does, but they disagree with each other as well.
+        InvalidObjective: steps of different lengths say different things.
     """
     if precision > trial.precision:
         trial = _trial(evaluate, trial.x, trial.v, trial.here, precision)
     tried = [trial]
-    for part in _PARTS[1:]:
+    for part in _PARTS:
         if tried[-1].agrees:
             return tried[-1]
         h, v, x = part * trial.h, trial.v, trial.x
         ends = evaluate(x + h * v), evaluate(x - h * v)
         tried.append(Trial(x, v, h, trial.here, *ends, precision))
-    gaps = np.array([t.gap for t in tried])
-    if tried[-1].agrees or (np.abs(gaps / np.median(gaps) - 1) < 0.5).all():
-        return tried[-1] if tried[-1].agrees else trial
+        longer, shorter = tried[-2:]
+        # With a short enough step everything agrees, so that it takes more than that to be right;
+        # and the value does not change at all, so that it takes more than that to be wrong.
+        same = abs(longer.gap - shorter.gap) < 0.3 * abs(longer.gap) and shorter.measured != 0
+        if same and (not shorter.agrees or abs(longer.gap) > 3 * longer.tolerance):
+            return longer
+    if tried[-1].agrees:
+        return tried[-1]
+    if not any(t.measured for t in tried):
+        return trial  # the value is constant
     raise InvalidObjective(
         "The gradient cannot be checked: how far it is from differences of the value depends on "
         f"their step ({', '.join(f'{t.gap:.2g} at {t.h:.1g}' for t in tried)}).",
@@ -207,11 +221,6 @@ def _closer(evaluate: Evaluate, trial: Trial, precision: float) -> Trial:
 def _trial(
     evaluate: Evaluate, x: Vector, u: Vector, here: tuple[float, Vector], precision: float
 ) -> Trial:
-    if not (np.isfinite(here[0]) and np.isfinite(here[1]).all()):
-        raise NotFinite(
-            f"value_and_grad gives a value or gradient that is not finite at {x[:4]}...",
-            remedy="Make it finite everywhere, or pass check=False if it is where you run.",
-        )
     size = norm(here[1])
     # Half along the gradient, where its sign and length show, half along everything.
     v = u / norm(u) + (np.copysign(1 / size, here[1] @ u) * here[1] if size > 0 else 0.0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bequest.core.arrays import is_whole, norm, refuse_masked
+from bequest.core.arrays import EPSILON, is_whole, norm, refuse_masked
 from bequest.core.curvature import Curvature
 from bequest.errors import (
     DimensionMismatch,
@@ -16,7 +17,7 @@ from bequest.errors import (
     NotFinite,
 )
 from bequest.model.objectives.base import Objective, Singles
-from bequest.model.objectives.derivatives import EPSILON, check_gradient, grain, step_size
+from bequest.model.objectives.derivatives import check_gradient, grain, step_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 
 # Estimated ranges are widened by this much: a sample never meets the extremes.
 _WIDENING = 0.1
-# Hessian-vector products per sampled point that an estimate may take, whatever the dimension.
+# Hessian-vector products per sampled point that an estimate may take, in any dimension.
 _PRODUCTS = 8
+# How many answers are looked at to tell the precision of a loss that was not checked.
+_ANSWERS = 8
 
 
 class Function(Objective):
@@ -43,7 +46,7 @@ class Function(Objective):
         check: compare the gradient with differences of the value, once, at construction.
         seed: of the points used by the estimate and the check.
 
-    However many unknowns there are, the check takes 13 calls as a rule, and no more than 69; the
+    In any dimension the check takes 13 calls as a rule, and no more than 69; the
     estimate takes 68 at most. Neither is made if you pass ``check=False`` and a curvature.
 
     Value and gradient may be computed in float32, which is noticed (``precision``): steps of
@@ -75,6 +78,7 @@ class Function(Objective):
         self._value_and_grad, self._hvp, self._dim = value_and_grad, hvp, int(dim)
         self._seed = seed
         self._precision: float | None = None
+        self._grains: list[float] = []  # of the first answers, as long as it is not known
         given = None
         if curvature is not None:
             given = as_curvature(
@@ -104,7 +108,10 @@ class Function(Objective):
     def precision(self) -> float:
         """The relative rounding of value and gradient: 2e-16 in float64, 1e-7 in float32."""
         if self._precision is None:
-            self._precision = grain(*self._ask(_sample_points(self._dim, self._seed)[1]))
+            # Round numbers look coarse, so the finest answer tells. Where there are none yet, a
+            # point that is not round is asked for.
+            seen = self._grains or [self._grain_at(_sample_points(self._dim, self._seed)[1])]
+            self._precision = min(seen)
         return self._precision
 
     @property
@@ -118,8 +125,11 @@ class Function(Objective):
 
     def evaluate(self, x: Vector) -> tuple[float, Vector]:
         """Return value and gradient, checked for shape."""
-        value, gradient = self._ask(x)
-        return float(value), np.asarray(gradient, dtype=float)
+        answer = self._ask(x)
+        numbers = self._as_numbers(*answer)
+        if self._precision is None and len(self._grains) < _ANSWERS:
+            self._grains.append(grain(*answer))
+        return numbers
 
     def _ask(self, x: Vector) -> tuple[Any, Any]:
         """Return value and gradient of the types that the callable gives them."""
@@ -129,32 +139,27 @@ class Function(Objective):
                 f"value_and_grad returned a {type(answer).__name__}.",
                 remedy="Return a pair (value, gradient).",
             )
-        refuse_masked(answer[1], "The gradient")
-        shape = np.shape(answer[1])
-        if shape != (self._dim,):
-            raise DimensionMismatch(
-                f"The gradient has shape {shape}, but dim is {self._dim}.",
-                remedy=f"Return a vector of length {self._dim} as the second result.",
-            )
         return answer
+
+    def _grain_at(self, x: Vector) -> float:
+        """Return the relative rounding of value and gradient at x."""
+        answer = self._ask(x)
+        self._as_numbers(*answer)
+        return grain(*answer)
+
+    def _as_numbers(self, value: object, gradient: object) -> tuple[float, Vector]:
+        """Return what the callable gave as float64, or refuse it."""
+        return float(_real(value, (), "The value")), _real(gradient, (self._dim,), "The gradient")
 
     def product(self, x: Vector, v: Vector) -> Vector:
         """Return H(x) v, by central differences of gradients if no hvp was given."""
         if self._hvp is not None:
-            answer = self._hvp(np.array(x), np.array(v))
-            refuse_masked(answer, "The hvp")
-            given = np.asarray(answer, dtype=float)
-            if given.shape != (self._dim,):
-                raise DimensionMismatch(
-                    f"The hvp has shape {given.shape}, but dim is {self._dim}.",
-                    remedy=f"Return a vector of length {self._dim}.",
-                )
-            return given
+            return _real(self._hvp(np.array(x), np.array(v)), (self._dim,), "The hvp")
         size = float(np.linalg.norm(v))
         if size == 0:
             return np.zeros(self._dim)
         if self._precision is None:  # asked where it is needed: elsewhere it may not be defined
-            self._precision = grain(*self._ask(x))
+            self._precision = self._grain_at(x)
         h = step_size(self._precision) * (1 + norm(x)) / size
         ahead, behind = self.evaluate(x + h * v)[1], self.evaluate(x - h * v)[1]
         product: Vector = (ahead - behind) / (2 * h)
@@ -179,7 +184,7 @@ class Function(Objective):
         self._precision = trials[0].precision
         for trial in trials:
             along = float(trial.bend @ trial.v)
-            if curvature is not None and not _within(along, curvature, trial.rounding):
+            if curvature is not None and not _within(along, curvature, trial.bend_error):
                 raise InvalidObjective(
                     f"The curvature was given as [{curvature.a:.4g}, {curvature.b:.4g}], but "
                     f"along a random direction it is {along:.4g}.",
@@ -189,7 +194,7 @@ class Function(Objective):
                 product = self.product(trial.x, trial.v)
                 # a second direction sees what is not symmetric
                 for w in (trial.v, np.roll(trial.v, 1)):
-                    tolerance = 1e-4 * norm(trial.bend) + trial.rounding
+                    tolerance = 1e-4 * norm(trial.bend) + trial.bend_error
                     _agree(float(product @ w), float(trial.bend @ w), tolerance)
 
     def _estimate(self) -> Curvature:
@@ -238,7 +243,12 @@ class FunctionStack(Singles[Function]):
 
     def terms(self, x: Vector, scale: Vector) -> Vector:
         """Return what no formula says, more of it where the rounding is coarser."""
-        return super().terms(x, scale) * max(f.precision for f in self.members) / EPSILON
+        return super().terms(x, scale) * self.precision / EPSILON
+
+    @property
+    def precision(self) -> float:
+        """The coarsest one of the members."""
+        return max(f.precision for f in self.members)
 
     @property
     def blur(self) -> float:
@@ -291,13 +301,44 @@ def _hessian_ends(function: Function, x: Vector, start: Vector) -> _Ends:
     T = np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1)
     values, vectors = np.linalg.eigh(T)
     errors = left * np.abs(vectors[-1])
+    low = float(values[0])
+    if low < 0:
+        # Long differences leave out enough to make this up of a convex function. Along the
+        # direction itself they do not: the slope of a convex function never falls.
+        v = basis.T @ vectors[:, 0]
+        low = float(v @ function.product(x, v))
     return _Ends(
-        float(values[0]),
+        low,
         float(errors[0]),
         float(values[-1]),
         float(errors[-1]),
         function.noise(x),
     )
+
+
+def _real(given: object, shape: tuple[int, ...], what: str) -> Vector:
+    """Return what a user's function returned as real numbers of this shape, or refuse it.
+
+    Raises:
+        DimensionMismatch: it has another shape.
+        InvalidObjective: it is not numbers, or complex ones.
+    """
+    refuse_masked(given, what)
+    wanted = f"a vector of length {shape[0]}" if shape else "a number"
+    try:
+        numbers = np.asarray(given)
+        if numbers.dtype.kind in "cUSOMm":  # complex, text, objects (None too), times
+            raise TypeError(numbers.dtype)
+        numbers = numbers.astype(float)
+    except (TypeError, ValueError, RuntimeError) as misfit:
+        raise InvalidObjective(
+            f"{what} is {reprlib.repr(given)}, which is not {wanted}.", remedy=f"Return {wanted}."
+        ) from misfit
+    if numbers.shape != shape:
+        raise DimensionMismatch(
+            f"{what} has shape {numbers.shape} instead of {shape}.", remedy=f"Return {wanted}."
+        )
+    return numbers
 
 
 def _dense_hessian(function: Function, x: Vector) -> Matrix:
@@ -320,8 +361,8 @@ def as_curvature(given: object, *, remedy: str) -> Curvature:
     raise InvalidObjective(f"The curvature is {given!r}.", remedy=remedy)
 
 
-def _within(bend: float, curvature: Curvature, rounding: float) -> bool:
-    slack = 1e-4 * curvature.b + rounding
+def _within(bend: float, curvature: Curvature, error: float) -> bool:
+    slack = 1e-4 * curvature.b + error
     return curvature.a - slack <= bend <= curvature.b + slack
 
 

@@ -76,7 +76,7 @@ class Loaded(Objective):
             raise DimensionMismatch(f"dim is {dim}.", remedy="Pass a whole number >= 1.")
         if curvature is None:
             raise InvalidObjective(
-                "The curvature is not declared, and nobody but the host may look at the data.",
+                "The curvature is not declared, and only the host may look at the data.",
                 remedy=_HOW,
             )
         self._loader, self._dim = loader, int(dim)
@@ -89,7 +89,7 @@ class Loaded(Objective):
 
     @property
     def curvature(self) -> Curvature:
-        """As declared, also once it is loaded: everybody goes by the same range."""
+        """As declared, also once it is loaded: all nodes go by the same range."""
         return self._range
 
     @property
@@ -99,13 +99,18 @@ class Loaded(Objective):
 
     @property
     def hessian_work(self) -> float:
-        """That of the loss itself, which is loaded to know it: only who decides a will asks."""
+        """That of the loss itself, which is loaded for it: only the decision of a will asks."""
         return self.load().hessian_work
 
     @property
     def constant_hessian(self) -> bool:
-        """That of the loss itself, which is loaded to know it: only who decides a will asks."""
+        """That of the loss itself, which is loaded for it: only the decision of a will asks."""
         return self.load().constant_hessian
+
+    @property
+    def precision(self) -> float:
+        """That of the loss itself, which is loaded for it: only the end of a run asks."""
+        return self.load().precision
 
     def stack(self, members: Sequence[Any]) -> LoadedStack:
         """Return these losses as one stack, without loading them."""
@@ -166,8 +171,13 @@ class LoadedStack(Singles[Loaded]):
 
     @property
     def at_hand(self) -> bool:
-        """Not even once they are loaded: what a run can tell must not depend on who asked first."""
+        """Not even once they are loaded: what a run says must not depend on the order of calls."""
         return False
+
+    @property
+    def precision(self) -> float:
+        """The coarsest one of the members, which are loaded for it."""
+        return max(f.precision for f in self.members)
 
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""

@@ -1,7 +1,7 @@
 """What a leaver decides to bequeath.
 
 A will decides once, at the departure, from its estate alone: its own loss, its own path, and what
-everybody in the run knows (rem:frozen).
+all nodes of the run know (rem:frozen).
 """
 
 from bequest.model.wills.adaptive import Adaptive
@@ -10,7 +10,6 @@ from bequest.model.wills.base import (
     Branch,
     Choice,
     Estate,
-    Handoff,
     Setting,
     Will,
     check_wills,
@@ -32,7 +31,6 @@ __all__ = [
     "Estate",
     "Forgetful",
     "FullHessian",
-    "Handoff",
     "LocalTrack",
     "PointOnly",
     "Setting",

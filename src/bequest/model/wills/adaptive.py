@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from bequest.core import bounds
 from bequest.core.arrays import is_whole, norm
 from bequest.errors import InvalidWill
-from bequest.model.wills.base import Bequest, Branch, Choice, Handoff, Will, check_handoff
+from bequest.model.wills.base import Bequest, Branch, Choice, Will
 from bequest.model.wills.drift import Drift
 from bequest.model.wills.observed import displacements
 from bequest.model.wills.paper import anchored, pilot_of
@@ -42,10 +42,9 @@ class Adaptive(Will):
         branches: what the observed rule chooses from: ``"drift"`` (the predicted optimum, see
             Drift), ``"consensus"`` (the iterate), ``"local"`` (the local track) and ``"none"``.
             The other two rules know the paper's three only.
-        rank: of the drift branch; the farewell has at most 2 + rank vectors.
-        drop: the certified bound of leaving no legacy: ``"heterogeneity"`` (eq:anchor) or the
-            sharper ``"sensitivity"`` (rem:hr).
-        handoff: ``"exact"``, or ``"printed"`` for the ablation.
+        rank: of the drift branch of the observed rule; the farewell has at most 2 + rank vectors.
+        drop: the certified rule's bound of leaving no legacy: ``"heterogeneity"`` (eq:anchor) or
+            the sharper ``"sensitivity"`` (rem:hr).
 
     Paper: eq:anchor, cor:selective, rem:noanchor; the oracle's distances are those of Sec. 5.1.
     Deviates: the observed rule and the drift branch are beyond the paper.
@@ -55,11 +54,9 @@ class Adaptive(Will):
     branches: tuple[Branch, ...] = BRANCHES
     rank: int = 0
     drop: Literal["heterogeneity", "sensitivity"] = "heterogeneity"
-    handoff: Handoff = "exact"
     label: ClassVar[str] = "adaptive"
 
     def __post_init__(self) -> None:
-        check_handoff(self.handoff)
         for name, given, known in (
             ("rule", self.rule, ("observed", "certified", "oracle")),
             ("drop", self.drop, ("heterogeneity", "sensitivity")),
@@ -82,6 +79,16 @@ class Adaptive(Will):
             )
         if not is_whole(self.rank, least=0):
             raise InvalidWill(f"Adaptive(rank={self.rank!r}).", remedy="Use a whole number >= 0.")
+        for name, default, user in (
+            ("rank", 0, "observed"),
+            ("drop", "heterogeneity", "certified"),
+        ):
+            value = getattr(self, name)
+            if self.rule != user and value != default:
+                raise InvalidWill(
+                    f"Adaptive(rule={self.rule!r}) with {name}={value!r}, which it does not use.",
+                    remedy=f'Leave {name} out, or use rule="{user}".',
+                )
 
     @property
     def title(self) -> str:
@@ -118,7 +125,7 @@ class Adaptive(Will):
         """Return the branch with the smallest bias, promised or predicted."""
         if estate.setting.mu == 0:
             why = "anchored at the iterate, as thm:cvx asks in the convex regime"
-            at_iterate = anchored(estate, "consensus", why, self.handoff)
+            at_iterate = anchored(estate, "consensus", why)
             return replace(at_iterate, rank=self.rank if self.rule == "observed" else None)
         if self.rule == "observed":
             return self._observe(estate)
@@ -154,12 +161,12 @@ class Adaptive(Will):
 
     def _bequest(self, estate: Estate, branch: Choice) -> Bequest:
         if branch == "none":
-            return Bequest("none", "", handoff=self.handoff)
+            return Bequest("none", "")
         if branch == "drift":
-            # Whatever it falls back to, the branch that was taken is this one.
+            # This is the branch that was taken, even if it falls back to another.
             drifted = Drift(rank=self.rank).decide(estate)
-            return replace(drifted, choice="drift", handoff=self.handoff)
-        return anchored(estate, branch, "", self.handoff)
+            return replace(drifted, choice="drift")
+        return anchored(estate, branch, "")
 
     def _oracle(self, estate: Estate) -> dict[Choice, float]:
         optimum = estate.setting.optimum

@@ -12,20 +12,19 @@ from bequest.core import anchors
 from bequest.core.arrays import norm
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
-from bequest.model.foresight import foresee, is_stochastic
+from bequest.model.prediction import is_stochastic, predict
 
 if TYPE_CHECKING:
     from bequest.core.anchors import Prediction
     from bequest.core.arrays import Matrix, Vector
     from bequest.core.bounds import Pilot
-    from bequest.core.history import Chapter
+    from bequest.core.history import EpochPath
     from bequest.model.objectives.base import Objective
 
 Choice: TypeAlias = Literal[
     "classic", "none", "consensus", "local", "point", "drift", "average", "full"
 ]
 Branch: TypeAlias = Literal["drift", "consensus", "local", "none"]
-Handoff: TypeAlias = Literal["exact", "printed"]
 
 # A gradient that is halfway through its change, to this relative accuracy, halfway along the path
 # is that of a quadratic.
@@ -34,7 +33,7 @@ _EVEN = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What everybody in a run knows.
+    """What all nodes of a run know.
 
     ``pilot`` is there if some will asked for it. ``optimum`` is the oracle: known in studies,
     never in the field, and given only to wills that say they need it.
@@ -53,14 +52,14 @@ class Estate:
     """What a leaver has when it writes its will; ``remaining`` nodes stay behind.
 
     Attributes:
-        node: who leaves.
+        node: the node that leaves.
         round: after which round.
         remaining: how many nodes stay behind.
         objective: its own loss.
         x: its iterate.
         z: its tracker at the end of the round, an estimate of the network's mean gradient.
         start: where it began.
-        setting: what everybody knows.
+        setting: what all nodes know.
         recent: the pairs it holds of this epoch, for wills that ask for them.
         carried: what the longest earlier epoch let it predict, likewise.
         by_gradients: whether the loss may be asked for gradients only.
@@ -75,7 +74,7 @@ class Estate:
     z: Vector
     start: Vector
     setting: Setting
-    recent: Chapter | None = None
+    recent: EpochPath | None = None
     carried: Prediction | None = None
     by_gradients: bool = False
     descended: tuple[int, Vector] | None = None
@@ -102,7 +101,7 @@ class Estate:
         if self.recent is None:
             return []
         step = self.setting.step
-        return foresee(self.objective, self.recent, step, by_gradients=self.by_gradients)
+        return predict(self.objective, self.recent, step, by_gradients=self.by_gradients)
 
     @cached_property
     def predictions(self) -> list[Prediction]:
@@ -172,8 +171,8 @@ class Bequest:
             compared.
         predicted: how far each branch was expected to move the optimum, where that was compared.
         branches: the legacies that were compared; None for no legacy.
-        handoff: ``"exact"``; ``"printed"`` for the paper's correction; ``"restart"`` if nothing is
-            handed over and every survivor restarts its tracker.
+        restart: whether nothing is handed over, not even what was inherited, and every survivor
+            restarts its tracker.
         rank: what is handed over, the inherited included, has at most this rank; None for as it is.
         along: the directions in which it keeps its curvature if it has to be compressed.
     """
@@ -185,7 +184,7 @@ class Bequest:
     bounds: Mapping[Choice, float] = field(default_factory=dict)
     predicted: Mapping[Choice, float] = field(default_factory=dict)
     branches: Mapping[Choice, Legacy | None] = field(default_factory=dict)
-    handoff: Handoff | Literal["restart"] = "exact"
+    restart: bool = False
     rank: int | None = None
     along: Matrix | None = None
 
@@ -205,8 +204,9 @@ class Bequest:
 class Will(ABC):
     """The policy that decides what a leaver bequeaths.
 
-    ``label`` is what it is called in tables and records; a class that gives none is called by its
-    own name, and never by that of the will it is derived from.
+    ``title`` is what it is called in tables and records. It is made from the class's ``label``; a
+    class that gives none is called by its own name, and never by that of the will it is derived
+    from.
     """
 
     label: ClassVar[str]
@@ -256,16 +256,8 @@ class Will(ABC):
         """Return what happens to the leaver's own loss."""
 
 
-def check_handoff(handoff: str) -> None:
-    """Refuse a hand-off that does not exist."""
-    if handoff not in ("exact", "printed"):
-        raise InvalidWill(
-            f"handoff={handoff!r}.", remedy='Use "exact", or "printed" for the ablation.'
-        )
-
-
 def check_wills(will: object, *, n: int) -> None:
-    """Refuse what is not a will, and wills of somebody who does not exist (a slip, unnoticed)."""
+    """Refuse what is not a will, and wills of nodes that do not exist (a slip, unnoticed)."""
     if not isinstance(will, Mapping):
         will = {None: will}
     for node, one in will.items():
@@ -282,7 +274,7 @@ def check_wills(will: object, *, n: int) -> None:
             )
         if node is not None and node not in range(n):
             raise InvalidWill(
-                f"There is a will for node {node!r}, who does not exist.",
+                f"There is a will for node {node!r}, which does not exist.",
                 remedy=f"Nodes are numbered 0..{n - 1}; the default has the key None.",
             )
 

@@ -165,7 +165,7 @@ class Budget(Will):
 
     @property
     def needs_history(self) -> bool:
-        """Whatever fits is anchored at a prediction."""
+        """What fits is anchored at a prediction."""
         return True
 
     def choose(self, dim: int) -> Drift | FullHessian:

@@ -1,4 +1,4 @@
-"""The rule from observables: how far each branch would move the optimum, as a node can foresee it.
+"""The rule from observables: how far each branch would move the optimum, as a node can predict it.
 
 Replacing f_i by q moves the minimiser of the sum by (sum H - H_i + H~)^-1 (grad q - grad f_i)(x*),
 to first order. A node knows neither x* nor the others' Hessians, so it takes several views of
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.core import minimise
+from bequest.core import directions
 from bequest.core.arrays import norm
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _SMALL = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """Some guesses: the optimum is at one of these points, and everybody is curved like this.
+    """Some guesses: the optimum is at one of these points, and all losses are curved like this.
 
     ``mean`` is the mean Hessian, or one number for all directions.
     """
@@ -42,10 +42,10 @@ def displacements(estate: Estate, branches: Mapping[Choice, Legacy | None]) -> d
     """Return how far each branch is expected to move the optimum; None is no legacy.
 
     The views: the best prediction of the node's path and its two predecessors, and where a Newton
-    step from the iterate leads, all as if everybody were curved like the node itself. Predictions
+    step from the iterate leads, all as if every loss were curved like the node's own. Predictions
     are the better guess late in a run, Newton steps early. Where the node's own loss is no
     quadratic along its path, a Hessian is a poor guess at another place: then the Newton step is
-    also judged with one number for everybody's curvature, the one that the tracker shows.
+    also judged with one number for the curvature of all losses, the one that the tracker shows.
     """
     small = estate.objective.hessian_work < np.inf and estate.objective.dim <= _SMALL
     own = estate.objective.hessian(estate.x) if small else None
@@ -62,7 +62,7 @@ def _views(estate: Estate, own: Matrix | None) -> list[_View]:
     """Return the guesses; without a small Hessian, all with the tracker's curvature."""
     slope = _mean_curvature(estate)
     symmetric = None if own is None else (own + own.T) / 2
-    ahead = estate.z / slope if symmetric is None else minimise.pseudo_solve(symmetric, estate.z)
+    ahead = estate.z / slope if symmetric is None else directions.pseudo_solve(symmetric, estate.z)
     optima = [estate.x - ahead]
     for best in (estate.believed or estate.predictions)[:1]:
         optima += [best.point, *best.earlier]
@@ -73,7 +73,7 @@ def _views(estate: Estate, own: Matrix | None) -> list[_View]:
 
 
 def _mean_curvature(estate: Estate) -> float:
-    """Return the mean curvature of everybody along the node's path, as its tracker shows it."""
+    """Return the mean curvature of all losses along the node's path, as its tracker shows it."""
     curvature = estate.objective.curvature
     if estate.recent is None or len(estate.recent) < 2:
         return curvature.midpoint
@@ -87,16 +87,16 @@ def _seen(
     estate: Estate, own: Matrix | None, legacy: Legacy | None, view: _View
 ) -> Iterator[float]:
     """Yield how far a branch moves the optimum, for every guess of where that is."""
-    everybody, loss = estate.remaining + 1, estate.objective
+    nodes, loss = estate.remaining + 1, estate.objective
     if own is None:
         bent = 0.0 if legacy is None else sum(legacy.curvature) / 2
-        rest = everybody * float(view.mean) + bent - loss.curvature.midpoint
+        rest = nodes * float(view.mean) + bent - loss.curvature.midpoint
         values, basis = np.array([rest]), np.empty((0, 0))
     else:
         mean = view.mean * np.eye(own.shape[0]) if isinstance(view.mean, float) else view.mean
-        matrix = everybody * mean - own + (0.0 if legacy is None else legacy.hessian())
+        matrix = nodes * mean - own + (0.0 if legacy is None else legacy.hessian())
         values, basis = np.linalg.eigh((matrix + matrix.T) / 2)
-    # Those who stay are strongly convex, whatever the view says.
+    # The remaining losses are strongly convex, even if the view says otherwise.
     values = np.maximum(values, estate.remaining * estate.setting.mu)
     for optimum in view.optima:
         push = -loss.gradient(optimum)

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 from bequest.core.arrays import norm
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
-from bequest.model.wills.base import Bequest, Handoff, Will, check_handoff
+from bequest.model.wills.base import Bequest, Will
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bequest.core.bounds import Pilot
     from bequest.model.wills.base import Choice, Estate
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 class Classic(Will):
     """Drop and forget: the leaver is gone, every survivor restarts its tracker.
 
-    The baseline of every comparison. Whatever the leaver had inherited is lost with it.
+    The baseline of every comparison. What the leaver had inherited is lost with it.
 
     Paper: eq:dropbias, Sec. 5.1.
     """
@@ -31,7 +29,7 @@ class Classic(Will):
 
     def decide(self, estate: Estate) -> Bequest:  # noqa: ARG002 - it forgets without looking
         """Return nothing at all."""
-        return Bequest("classic", "drop and restart", handoff="restart")
+        return Bequest("classic", "drop and restart", restart=True)
 
 
 @dataclass(frozen=True)
@@ -55,15 +53,11 @@ class Consensus(Will):
     Paper: Sec. 2 (GT-C), thm:main.
     """
 
-    handoff: Handoff = "exact"
     label: ClassVar[str] = "consensus (GT-C)"
-
-    def __post_init__(self) -> None:
-        check_handoff(self.handoff)
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the legacy at x."""
-        return anchored(estate, "consensus", "anchored at the iterate, as asked", self.handoff)
+        return anchored(estate, "consensus", "anchored at the iterate, as asked")
 
 
 @dataclass(frozen=True)
@@ -73,15 +67,11 @@ class LocalTrack(Will):
     Paper: Sec. 2 (GT-M), thm:main.
     """
 
-    handoff: Handoff = "exact"
     label: ClassVar[str] = "local track (GT-M)"
-
-    def __post_init__(self) -> None:
-        check_handoff(self.handoff)
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the legacy at u."""
-        return anchored(estate, "local", "anchored at the local track, as asked", self.handoff)
+        return anchored(estate, "local", "anchored at the local track, as asked")
 
 
 @dataclass(frozen=True)
@@ -130,17 +120,10 @@ class PointOnly(Will):
         return Bequest("point", why, legacy, estate.x)
 
 
-def anchored(
-    estate: Estate,
-    choice: Choice,
-    why: str,
-    handoff: Handoff,
-    costs: Mapping[Choice, float] | None = None,
-) -> Bequest:
+def anchored(estate: Estate, choice: Choice, why: str) -> Bequest:
     """Return the bequest of the paper's legacy at the iterate or at the local track."""
     anchor = estate.local_track if choice == "local" else estate.x
-    legacy = estate.anchored_at(anchor)
-    return Bequest(choice, why, legacy, anchor, bounds=costs or {}, handoff=handoff)
+    return Bequest(choice, why, estate.anchored_at(anchor), anchor)
 
 
 def pilot_of(estate: Estate) -> Pilot:

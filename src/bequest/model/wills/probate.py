@@ -1,7 +1,7 @@
 """Proving a will: what it decided is checked before it is carried out.
 
 A will may be a user's own. What it returns becomes part of what the heir minimises and of the
-records, so whatever could not be carried out, or could not be told from something else later, is
+records, so what could not be carried out, or could not be told from something else later, is
 refused here, for every engine alike.
 """
 
@@ -16,13 +16,12 @@ import numpy as np
 from bequest.core.arrays import frozen, is_whole
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
-from bequest.model.wills.base import Bequest, Choice, Handoff
+from bequest.model.wills.base import Bequest, Choice
 
 if TYPE_CHECKING:
     from bequest.model.wills.base import Estate, Will
 
 CHOICES: tuple[str, ...] = get_args(Choice)
-HANDOFFS: tuple[str, ...] = (*get_args(Handoff), "restart")
 _RETURN = "Return Bequest(choice, why, legacy, anchor) of bequest.wills from decide."
 
 
@@ -55,7 +54,7 @@ def _objection(bequest: object, estate: Estate) -> tuple[str, str] | None:
     whole = bequest.rank is None or is_whole(bequest.rank, least=0)
     for name, right, remedy in (
         ("choice", _is_one_of(bequest.choice, CHOICES), f"Use one of {', '.join(CHOICES)}."),
-        ("handoff", _is_one_of(bequest.handoff, HANDOFFS), f"Use one of {', '.join(HANDOFFS)}."),
+        ("restart", type(bequest.restart) is bool, "Use True or False."),
         ("why", _is_text(bequest.why), "Say why in a text."),
         ("rank", whole, "Use a whole number >= 0, or None."),
     ):
@@ -104,13 +103,13 @@ def _about_legacy(bequest: Bequest, estate: Estate) -> tuple[str, str] | None:
         )
     if legacy.lineage != {estate.node: 1} or legacy.blended:
         return (
-            f"a legacy of {', '.join(map(str, legacy.lineage)) or 'nobody'}",
+            f"a legacy of {', '.join(map(str, legacy.lineage)) or 'no node'}",
             f"{made} It is of the leaver alone; what it inherited is passed on without its will.",
         )
-    if bequest.handoff == "restart":
+    if bequest.restart:
         return (
-            'a legacy with handoff="restart", which hands over nothing',
-            'Use handoff="exact", or no legacy.',
+            "a legacy with restart=True, which hands over nothing",
+            "Use restart=False, or no legacy.",
         )
     return None
 

@@ -1,0 +1,157 @@
+"""``bequest demo``: the silo that took digit 7 with it, in two tables and one figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bequest import extras, files
+from bequest.cli.live import watching
+from bequest.cli.terminal import Meter, Terminal, table
+from bequest.demo import cluster, digits
+from bequest.engines import Ray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from bequest.data import Score
+    from bequest.demo.digits import Comparison, ScoredRun
+
+_NOBODY = "nobody left"
+
+
+def demonstrate(*, seed: int, folder: Path) -> None:
+    """Compare the wills, print the tables, and draw the figure."""
+    extras.need("data", "plot", what="The demonstration")
+    files.make_folder(folder)
+    with Meter(digits.work()) as meter:
+        comparison = digits.study(seed, watch=meter.part)
+    out = Terminal()
+    out.print(_story())
+    for schedule in digits.SCHEDULES:
+        out.print(f"\n{_when(schedule)}\n")
+        out.print(_table(comparison, schedule))
+        out.print()
+        for scored in comparison.under(schedule):
+            for line in _choices(scored):
+                out.print(line)
+    out.print(
+        f"\n{_legend(comparison)}\n"
+        "... to ...: which silo bequeathed to which, and which memory the will chose"
+    )
+    for line in _unsettled(comparison):
+        out.print(line)
+    written = _draw(comparison, folder)
+    out.print(f"\nwritten to {' and '.join(map(str, written))}")
+
+
+def demonstrate_for_real(*, seed: int, address: str | None) -> None:
+    """Compare the wills on a cluster, with one silo killed and one preempted; print the table."""
+    extras.need("data", "ray", what="The demonstration on a cluster")
+    comparison = cluster.study(
+        seed,
+        engine=Ray(address),
+        watching=lambda name: watching(f"ten silos, {name}", nodes=len(digits.DIGITS)),
+    )
+    out = Terminal()
+    out.print(
+        "Ten silos, one handwritten digit each, learn together to tell all ten apart,\n"
+        "as processes of a cluster. Then the process of silo "
+        f"{cluster.KILLED} is killed (SIGKILL), that of\n"
+        f"silo {cluster.PREEMPTED} is preempted (SIGTERM), and silo {cluster.PLANNED} leaves "
+        "as it had planned to.\n"
+    )
+    out.print(_table(comparison, cluster.SCHEDULE))
+    for scored in comparison.runs:
+        out.print(f"\n{scored.will}:")
+        for record in scored.run.departures:
+            out.print(f"  {record}")
+        if scored.run.lost:
+            out.print(f"  no node remembers {_listed(scored.run.lost)}")
+    out.print(f"\n{_legend(comparison)}")
+
+
+def _story() -> str:
+    return (
+        "Ten silos, one handwritten digit each, learn together to tell all ten apart.\n"
+        f"Then the silos of {_listed(digits.LEAVERS)} leave for good."
+    )
+
+
+def _when(schedule: str) -> str:
+    return f"They leave {schedule}, after rounds {_listed(digits.SCHEDULES[schedule])}:"
+
+
+def _legend(comparison: Comparison) -> str:
+    return (
+        f"right: percent of the {comparison.exam.y.size} test images that the survivors' mean "
+        "model gets right\n"
+        "0 to 9: the same for the images of one digit (recall)\n"
+        f"{_NOBODY}: the optimum of all the data"
+    )
+
+
+def _table(comparison: Comparison, schedule: str) -> object:
+    rows = [[_NOBODY, *_percent(comparison.nobody_left)]]
+    rows += [[scored.will, *_percent(scored.score)] for scored in comparison.under(schedule)]
+    return table(["will", "right", *comparison.exam.classes], rows, text=(0,))
+
+
+def _percent(score: Score) -> list[str]:
+    recall = ["-" if value is None else f"{100 * value:.0f}" for value in score.recall.values()]
+    return [f"{100 * score.accuracy:.1f}", *recall]
+
+
+def _choices(scored: ScoredRun) -> list[str]:
+    """Return to which heir each leaver bequeathed, and what."""
+    records = [record for record in scored.run.departures if record.heir is not None]
+    if not records:
+        return []
+    told = ", ".join(f"{r.node} to {r.heir} {r.choice}" for r in records)
+    return [f"{scored.will}: {told}"]
+
+
+def _unsettled(comparison: Comparison) -> list[str]:
+    """Return which models would still change with more rounds."""
+    return [
+        f"not settled: {scored.will}, {scored.schedule}: {scored.unsettled} images would change "
+        "with more rounds"
+        for scored in comparison.runs
+        if scored.unsettled
+    ]
+
+
+def _draw(comparison: Comparison, folder: Path) -> list[Path]:
+    from bequest.demo import figure
+
+    columns = {
+        f"{schedule}: after rounds {_listed(rounds)}": {
+            _NOBODY: comparison.nobody_left,
+            **{scored.will: scored.score for scored in comparison.under(schedule)},
+        }
+        for schedule, rounds in digits.SCHEDULES.items()
+    }
+    drawn = figure.draw(
+        comparison.runs[-1].run,
+        columns,
+        title=_title(comparison),
+        subtitle=f"Ten silos, one handwritten digit each; {_listed(digits.LEAVERS)} leave. Bars: "
+        f"recall per digit on {comparison.exam.y.size} test images; outlines: {_NOBODY}",
+    )
+    return figure.save(drawn, folder, "digits")
+
+
+def _title(comparison: Comparison) -> str:
+    """Return what the figure shows most clearly: what happens if the silos leave early."""
+    forgotten, paper, drift, *_ = (scored.score.accuracy for scored in comparison.under("early"))
+    return (
+        f"Three silos leave early with their digits: {forgotten:.0%} right if they are forgotten, "
+        f"{paper:.0%} with the paper's legacy, {drift:.0%} with the drift's"
+    )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers)
+    if not first:
+        return last
+    return f"{', '.join(first)} and {last}"

@@ -1,0 +1,54 @@
+"""``bequest reproduce``: the paper's figures and tables, computed again and written up."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from bequest import extras, files
+from bequest.cli.terminal import Meter, Terminal
+from bequest.errors import InvalidInput
+from bequest.paper import studies
+from bequest.paper.report import pages
+from bequest.paper.studies.study import carry_out
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def reproduce(names: Sequence[str], *, folder: Path, again: bool) -> None:
+    """Compute the missing results, then write the report from the result files."""
+    wanted = [studies.find(name) for name in _checked(names)]
+    needed = {extra for study in wanted for extra in study.needs}
+    extras.need("plot", *needed, what="The report on these studies")
+    files.make_folder(folder)
+    out = Terminal()
+    with Meter(sum(len(study.cases) for study in wanted)) as meter:
+
+        def progress(done: int, total: int, study: str) -> None:
+            meter.report(done, total, label=study)
+
+        tally = carry_out(wanted, folder, again=again, progress=progress)
+    out.print(_summary(tally.computed, tally.kept))
+    written = pages.build(folder)
+    out.print(f"report: {next(path for path in written if path.name == 'index.html')}")
+
+
+def _checked(names: Sequence[str]) -> Sequence[str]:
+    for name in names:
+        if name not in studies.NAMES:
+            close = difflib.get_close_matches(name, studies.NAMES, n=1)
+            hint = f"Did you mean {close[0]}? " if close else ""
+            raise InvalidInput(
+                f"There is no study called {name!r}.",
+                remedy=f"{hint}There are: {', '.join(studies.NAMES)}.",
+            )
+    # in the order of the report, each once
+    return [name for name in studies.NAMES if name in names] if names else studies.NAMES
+
+
+def _summary(computed: int, kept: int) -> str:
+    if not kept:
+        return f"{computed} results computed"
+    return f"{computed} results computed, {kept} were there already (--again computes them anew)"

@@ -1,0 +1,241 @@
+"""``bequest run``: every will with every seed, side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from bequest import extras, files
+from bequest.cli.live import watching
+from bequest.cli.records import Records
+from bequest.cli.results import SHOWN, Found, print_found
+from bequest.cli.terminal import Meter, Terminal
+from bequest.documents import document_of, score_of
+from bequest.engines import Loop, Ray, one_cluster
+from bequest.engines.fingerprint import fingerprint
+from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, InvalidWill
+from bequest.journal import Journal, Origin
+from bequest.runfile import load
+from bequest.solver import conclude
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bequest.cli.records import RecordFile
+    from bequest.data import Exam
+    from bequest.documents import NotRunDocument, RunDocument, ScoreDocument
+    from bequest.engines import Engine
+    from bequest.model.outcome import Outcome
+    from bequest.model.plan import Plan
+    from bequest.model.run import Run
+    from bequest.runfile import Job, RunFile
+
+_FORMAT = 1
+
+
+def run_file(
+    path: Path,
+    *,
+    as_json: bool,
+    output: Path | None,
+    engine: str | None = None,
+    address: str | None = None,
+    log: Path | None = None,
+    record: Path | None = None,
+    resume: bool = False,
+) -> int:
+    """Carry out a run file; return the exit code."""
+    file = _planned(path, engine, address)
+    if log is not None and file.engine != "loop":
+        raise InvalidMethod(
+            f"--log {log}: a log holds what real processes hear, and the {file.engine} engine has "
+            "none.",
+            remedy='Add --engine loop, or a table [engine] with kind = "loop" to the file.',
+        )
+    if resume and record is None:
+        raise InvalidMethod(
+            "--resume: nothing says where the runs are that are done.",
+            remedy="Add --record with the folder that they were recorded in.",
+        )
+    if output is not None:
+        files.check_writable(output)
+    records = None if record is None else Records(record, len(file), resume=resume)
+    if log is not None:
+        files.make_folder(log)
+        for number in range(1, len(file) + 1):
+            place = log / _log_name(number, len(file))
+            if os.path.lexists(place):
+                files.check_writable(place)
+    found = _carry_out(file, log, records)
+    document: dict[str, Any] = {"format": _FORMAT, "file": str(path), "rounds": file.rounds}
+    if file.silos:
+        document["silos"] = list(file.silos)
+    if found.nobody_left:
+        document["nobody_left"] = [
+            {"seed": seed} | score for seed, score in found.nobody_left.items()
+        ]
+    runs = list(found.runs.values())
+    document |= {"wills": found.wills(file), "runs": runs, "not_run": found.not_run}
+    if output is not None:
+        files.write(output, (as_text(document) + "\n").encode())
+    if as_json:
+        print(as_text(document))
+    else:
+        print_found(file, found)
+        if output is not None:
+            Terminal().print(f"\nwritten to {output}")
+        if record is not None:
+            Terminal().print(f"\non record in {record}")
+        if log is not None:
+            _print_logs(file, found.runs, log)
+    return 1 if all(run["status"] == "diverged" for run in runs) else 0
+
+
+def _planned(path: Path, engine: str | None, address: str | None) -> RunFile:
+    """Return the run file, with what the command line says about the engine."""
+    file = load(path)
+    if engine is not None:
+        file = file.on(engine)
+    if file.engine == "ray":
+        extras.need("ray", what="The Ray engine")
+    if address is None:
+        return file
+    if file.engine != "ray":
+        raise InvalidMethod(
+            f"--address {address}: only the ray engine has a cluster, and this is the "
+            f"{file.engine} engine.",
+            remedy='Add --engine ray, or a table [engine] with kind = "ray" to the file.',
+        )
+    return file.at(address)
+
+
+def as_text(document: dict[str, Any]) -> str:
+    """Return JSON that any reader accepts."""
+    return json.dumps(document, indent=2, allow_nan=False)
+
+
+def _carry_out(file: RunFile, log: Path | None, records: Records | None) -> Found:
+    """Carry out every run that can be carried out with its will; there is at least one."""
+    found = Found()
+    try:
+        if records is not None:
+            _check_records(file, records)
+        with one_cluster(), Meter(len(file) * file.rounds) as meter:
+            for number, job in enumerate(file.jobs(), start=1):
+                title = f"run {number} of {len(file)}: {job.label}, seed {job.seed}"
+                if isinstance(job.prepared, BequestError):
+                    found.leave_out(job, job.prepared)
+                    meter.skip(file.rounds)
+                    continue
+                record = None if records is None else records.at(number)
+                place = None if log is None else log / _log_name(number, len(file))
+                try:
+                    run = _run(file, job, record, title, meter, place)
+                except InvalidWill as error:
+                    found.leave_out(job, error)
+                    continue
+                document = document_of(run, will=job.label, seed=job.seed, exam=job.exam)
+                found.runs[number] = document
+                if job.exam is not None and job.seed not in found.nobody_left:
+                    found.nobody_left[job.seed] = _nobody_left(job.exam, run)
+    except InvalidRunFile:
+        raise
+    except BequestError as error:
+        # The library does not know the file; the reader has to.
+        raise type(error)(f"{file.path}: {error.what}", remedy=error.remedy) from error
+    if not found.runs:
+        raise _nothing_run(file, found.not_run)
+    return found
+
+
+def _nothing_run(file: RunFile, not_run: Sequence[NotRunDocument]) -> InvalidWill:
+    """Return the error that says why none of the wills could be run."""
+    reasons: dict[tuple[str, str], str] = {}
+    for one in not_run:
+        reasons.setdefault((one["why"], one["remedy"]), one["will"])
+    if len(reasons) == 1:
+        ((why, remedy),) = reasons
+        return InvalidWill(f"{file.path}: {why}", remedy=remedy)
+    lines = "\n".join(f"  {will}: {why} {remedy}" for (why, remedy), will in reasons.items())
+    return InvalidWill(
+        f"{file.path}: none of these wills can be run:\n{lines}",
+        remedy="Use others, or change what they lack.",
+    )
+
+
+def _check_records(file: RunFile, records: Records) -> None:
+    """Refuse records of other runs before anything is run."""
+    for number, job in enumerate(file.jobs(), start=1):
+        record = records.at(number)
+        if record.is_there and not isinstance(job.prepared, BequestError):
+            engine = record.kept_by(job.engine)
+            if record.find(fingerprint(job.prepared, engine)) is None:
+                files.check_writable(record.path)  # a link that leads nowhere
+
+
+def _run(
+    file: RunFile, job: Job, record: RecordFile | None, title: str, meter: Meter, log: Path | None
+) -> Run:
+    """Carry out one run and record it, or find it on record."""
+    plan, engine = job.plan, job.engine
+    if record is not None:
+        engine = record.kept_by(engine)
+        own = fingerprint(plan, engine)  # before anything is asked that may answer differently
+        done = record.find(own)
+        if done is not None:
+            typer.echo(f"{title}: not run again, it is on record in {record.path}", err=True)
+            meter.skip(file.rounds)
+            return conclude(plan, done, engine)
+    outcome = _carried_out(file, job, plan, engine, title, meter, log)
+    if record is not None:
+        record.keep(own, engine, outcome)
+    return conclude(plan, outcome, engine)
+
+
+def _carried_out(
+    file: RunFile,
+    job: Job,
+    plan: Plan,
+    engine: Engine,
+    title: str,
+    meter: Meter,
+    log: Path | None,
+) -> Outcome:
+    """Carry out one run, show how it goes, and write its log if there is a place for it."""
+    if isinstance(engine, Ray):
+        with watching(title, nodes=plan.problem.n) as see:
+            return replace(engine, watch=see).run(plan)
+    progress = meter.part(title, file.rounds)
+    if log is None:
+        return engine.run(plan, progress)
+    assert isinstance(engine, Loop)  # noqa: S101 - no other engine is asked for a log
+    origin = Origin(str(file.path.resolve()), file.text, job.label, job.seed)
+    with Journal(log, origin=origin) as journal:
+        return replace(engine, scribe=journal).run(plan, progress)
+
+
+def _log_name(number: int, count: int) -> str:
+    """Return the name of a run's log; names sort in the order of the runs."""
+    return f"run-{number:0{len(str(count))}}.jsonl"
+
+
+def _nobody_left(exam: Exam, run: Run) -> ScoreDocument:
+    """Return how the optimum of all the data classifies, if the run has computed it."""
+    return score_of(exam, None if run.trajectory.error is None else run.problem.optimum())
+
+
+def _print_logs(file: RunFile, runs: Mapping[int, RunDocument], log: Path) -> None:
+    out = Terminal()
+    out.print(f"\nlogs in {log}, for bequest replay:")
+    named = [(_log_name(number, len(file)), run) for number, run in runs.items()]
+    # A run that was on record was not run again, and has a log only if it had one then.
+    told = [(name, run) for name, run in named if (log / name).exists()]
+    for name, run in told[:SHOWN]:
+        out.print(f"{name}: {run['will']}, seed {run['seed']}")
+    if len(told) > SHOWN:
+        out.print(f"... and {len(told) - SHOWN} more")

@@ -1,0 +1,1 @@
+"""What ``bequest demo`` shows: silos that leave with their digits."""

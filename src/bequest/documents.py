@@ -1,0 +1,299 @@
+"""Runs as documents: plain data that JSON can carry, and that tables are made of.
+
+A number that is infinite or unknown is None; the status and the reasons say which it is.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from typing import TYPE_CHECKING, NotRequired, TypedDict, TypeVar
+
+from bequest.errors import OptimumUnknown
+from bequest.model.outcome import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bequest.core.arrays import Vector
+    from bequest.core.bounds import Pilot
+    from bequest.data import Exam
+    from bequest.model.outcome import ChangeRecord, DepartureRecord
+    from bequest.model.run import Run
+
+
+# The status of a run that could not be carried out with its will.
+NOT_RUN = "not run"
+# a count of vectors or of bytes
+Size = TypeVar("Size", int, float)
+
+
+class DepartureDocument(TypedDict):
+    """One departure; the names are those of ``bequest.DepartureRecord``."""
+
+    node: int
+    round: int
+    will: str
+    choice: str
+    why: str
+    heir: int | None
+    vectors: float
+    bytes: int
+    bounds: dict[str, float | None]
+    predicted: dict[str, float | None]
+    hindsight: dict[str, float | None]
+    passed_on: list[int]
+    lost: list[int]
+    bridges: list[list[int]]
+    crashed: bool
+    failed: bool
+    checkpoint: int | None
+
+
+class ChangeDocument(TypedDict):
+    """A node returned, joined or was forgotten; as in ``bequest.ChangeRecord``."""
+
+    kind: str
+    node: int
+    round: int
+    holder: int | None
+    sponsor: int | None
+    neighbours: list[int]
+    exact: bool
+    why: str
+
+
+class StepDocument(TypedDict):
+    """A step, the round after which it is in force, and why."""
+
+    value: float | None
+    since: int
+    why: str
+
+
+class ScoreDocument(TypedDict):
+    """How a model classifies: on which samples, how many right, and how many right per class."""
+
+    on: str
+    accuracy: float | None
+    recall: dict[str, float | None]
+
+
+class RunDocument(TypedDict):
+    """One run.
+
+    ``error`` is the distance of the worst survivor to the optimum of all the data at the end,
+    ``limit_error`` that of the point the survivors approach; a run that diverged has neither, nor a
+    certificate. ``score`` is that of the mean of their models, if the problem is to classify.
+    """
+
+    will: str
+    seed: int
+    status: str
+    rounds: int
+    error: float | None
+    limit_error: float | None
+    invariant_gap: float | None
+    score: NotRequired[ScoreDocument]
+    limit: list[float | None] | None
+    optimum: list[float | None] | None
+    survivors: list[int]
+    lost: list[int]
+    steps: list[StepDocument]
+    pilot: dict[str, float | None] | None
+    departures: list[DepartureDocument]
+    changes: list[ChangeDocument]
+    certificate: dict[str, dict[str, object]] | None
+    provenance: dict[str, str]
+
+
+class NotRunDocument(TypedDict):
+    """A run that could not be carried out with its will, why, and what to do about it."""
+
+    will: str
+    seed: int
+    why: str
+    remedy: str
+
+
+class WillDocument(TypedDict):
+    """All runs with one will: the median and the worst over the seeds.
+
+    ``statuses`` counts how they ended, and those that were ``"not run"``. ``vectors`` and
+    ``bytes`` are the smallest and the largest farewell; None if no node left.
+    """
+
+    will: str
+    statuses: dict[str, int]
+    error: float | None
+    worst_error: float | None
+    limit_error: float | None
+    worst_limit_error: float | None
+    worst_invariant_gap: float | None
+    accuracy: NotRequired[float | None]
+    worst_accuracy: NotRequired[float | None]
+    vectors: list[float] | None
+    bytes: list[int] | None
+
+
+def document_of(run: Run, *, will: str, seed: int, exam: Exam | None = None) -> RunDocument:
+    """Return a run as plain data, graded if there is an exam."""
+    optimum = None if run.trajectory.error is None else run.optimum
+    limit = _limit(run)
+    offset = None if optimum is None or limit is None else run.limit_error
+    gone = run.status in (Status.DIVERGED, Status.LOST)
+    model = None if gone else run.x.mean(axis=0)
+    document: RunDocument = {
+        "will": will,
+        "seed": seed,
+        "status": str(run.status),
+        "rounds": run.rounds,
+        "error": None if optimum is None else _number(run.error[-1]),
+        "limit_error": None if offset is None else _number(offset),
+        "invariant_gap": _number(run.invariant_gap.max()),
+        "limit": _numbers(limit),
+        "optimum": _numbers(optimum),
+        "survivors": list(run.survivors),
+        "lost": list(run.lost),
+        "steps": [
+            {"value": _number(step.value), "since": step.since, "why": step.why}
+            for step in run.steps
+        ],
+        "pilot": _pilot(run.pilot),
+        "departures": [_departure(record) for record in run.departures],
+        "changes": [_change(record) for record in run.changes],
+        "certificate": None if offset is None else run.certificate.as_dict(),
+        "provenance": dict(run.provenance),
+    }
+    if exam is not None:
+        document["score"] = score_of(exam, model)
+    return document
+
+
+def score_of(exam: Exam, model: Vector | None) -> ScoreDocument:
+    """Return the score of a model; all of it is unknown if there is no model."""
+    if model is None:
+        return {"on": exam.on, "accuracy": None, "recall": dict.fromkeys(exam.classes)}
+    score = exam.score(model)
+    return {"on": exam.on, "accuracy": score.accuracy, "recall": dict(score.recall)}
+
+
+def by_will(
+    wills: Iterable[str], runs: Sequence[RunDocument], not_run: Sequence[NotRunDocument] = ()
+) -> list[WillDocument]:
+    """Return one document per will, in this order."""
+    return [
+        _together(
+            will,
+            [run for run in runs if run["will"] == will],
+            sum(one["will"] == will for one in not_run),
+        )
+        for will in wills
+    ]
+
+
+def _together(will: str, runs: Sequence[RunDocument], not_run: int) -> WillDocument:
+    unknown: list[float | None] = [None] * not_run
+    error, worst_error = _median_and_worst([run["error"] for run in runs] + unknown)
+    limit_error, worst_limit_error = _median_and_worst(
+        [run["limit_error"] for run in runs] + unknown
+    )
+    gaps = [run["invariant_gap"] for run in runs] + unknown
+    statuses = Counter(run["status"] for run in runs)
+    if not_run:
+        statuses[NOT_RUN] = not_run
+    farewells = [record for run in runs for record in run["departures"]]
+    document: WillDocument = {
+        "will": will,
+        "statuses": dict(statuses),
+        "error": error,
+        "worst_error": worst_error,
+        "limit_error": limit_error,
+        "worst_limit_error": worst_limit_error,
+        "worst_invariant_gap": _median_and_worst(gaps)[1],
+        "vectors": _ends([record["vectors"] for record in farewells]),
+        "bytes": _ends([record["bytes"] for record in farewells]),
+    }
+    scores = [run["score"]["accuracy"] for run in runs if "score" in run]
+    if scores:
+        scores += unknown
+        document["accuracy"], document["worst_accuracy"] = median_and_least(scores)
+    return document
+
+
+def median_and_least(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """Return both, for numbers of which more is better; unknown is worse than any of them."""
+    median, worst = _median_and_worst([None if value is None else -value for value in values])
+    return (None if median is None else -median), (None if worst is None else -worst)
+
+
+def _median_and_worst(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """Return both, counting what is infinite or unknown as worse than any number."""
+    counted = [math.inf if value is None else value for value in values]
+    return _number(statistics.median(counted)), _number(max(counted))
+
+
+def _ends(values: Sequence[Size]) -> list[Size] | None:
+    return [min(values), max(values)] if values else None
+
+
+def _limit(run: Run) -> Vector | None:
+    """Return the limit of the survivors; None if it is unknown or does not exist."""
+    if run.status is Status.DIVERGED:
+        return None
+    try:
+        return run.limit
+    except OptimumUnknown:
+        return None
+
+
+def _pilot(pilot: Pilot | None) -> dict[str, float | None] | None:
+    if pilot is None:
+        return None
+    names = ("radius", "theta", "zeta", "spread")
+    return {name: _number(getattr(pilot, name)) for name in names}
+
+
+def _departure(record: DepartureRecord) -> DepartureDocument:
+    return {
+        "node": record.node,
+        "round": record.round,
+        "will": record.will,
+        "choice": record.choice,
+        "why": record.why,
+        "heir": record.heir,
+        "vectors": record.vectors,
+        "bytes": record.bytes,
+        "bounds": {branch: _number(bound) for branch, bound in record.bounds.items()},
+        "predicted": {branch: _number(move) for branch, move in record.predicted.items()},
+        "hindsight": {branch: _number(move) for branch, move in record.hindsight.items()},
+        "passed_on": list(record.passed_on),
+        "lost": list(record.lost),
+        "bridges": [list(bridge) for bridge in record.bridges],
+        "crashed": record.crashed,
+        "failed": record.failed,
+        "checkpoint": record.checkpoint,
+    }
+
+
+def _change(record: ChangeRecord) -> ChangeDocument:
+    return {
+        "kind": record.kind,
+        "node": record.node,
+        "round": record.round,
+        "holder": record.holder,
+        "sponsor": record.sponsor,
+        "neighbours": list(record.neighbours),
+        "exact": record.exact,
+        "why": record.why,
+    }
+
+
+def _numbers(vector: Vector | None) -> list[float | None] | None:
+    return None if vector is None else [_number(value) for value in vector]
+
+
+def _number(value: float) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None

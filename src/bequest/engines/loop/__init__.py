@@ -1,0 +1,1 @@
+"""Real nodes on a virtual network, in one process."""

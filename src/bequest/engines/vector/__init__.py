@@ -1,0 +1,1 @@
+"""All nodes as rows of arrays: the fastest engine, for studies."""

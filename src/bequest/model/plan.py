@@ -1,0 +1,128 @@
+"""A run that has been validated: what ``prepare`` makes and engines carry out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bequest.core.arrays import frozen
+from bequest.model.hindsight import Hindsight
+from bequest.model.wills import Estate, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bequest.core.anchors import Prediction
+    from bequest.core.arrays import Matrix, Vector
+    from bequest.core.bounds import Pilot
+    from bequest.core.history import EpochPath
+    from bequest.core.topology import Network
+    from bequest.model.events import Changes
+    from bequest.model.graph import Graph
+    from bequest.model.optima import Optima
+    from bequest.model.problem import Problem
+    from bequest.model.wills import Will
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A run that has been validated; an engine need not check anything again.
+
+    Attributes:
+        problem: the losses of all nodes.
+        graph: which nodes talk to each other, if all of them are there.
+        schedule: round -> what happens at its end.
+        wills: node -> its will; every node that leaves in good order has one.
+        rounds: how many.
+        step: a fixed step, or None to have one chosen and, where it must be, lowered.
+        start: one row per node.
+        pilot: for the wills that need one.
+        buddies: how many other nodes keep a node's checkpoints.
+        checkpoint_every: rounds between two checkpoints; None for no checkpoints.
+        absent: the nodes that are not there at the start.
+        known: node that joins or returns -> the nodes it would talk to, ascending.
+        counted: round -> the nodes whose losses make up the target from its end on; 0 for the
+            start.
+        optima: likewise -> x*, to measure the error against; computed when first asked for.
+    """
+
+    problem: Problem
+    graph: Graph
+    schedule: Mapping[int, Changes]
+    wills: Mapping[int, Will]
+    rounds: int
+    step: float | None
+    start: Matrix
+    pilot: Pilot | None
+    buddies: int
+    checkpoint_every: int | None
+    absent: frozenset[int]
+    known: Mapping[int, tuple[int, ...]]
+    counted: Mapping[int, frozenset[int]]
+    optima: Optima
+
+    @property
+    def leavers(self) -> list[int]:
+        """The nodes that are planned to leave or crash, ascending."""
+        gone = (node for now in self.schedule.values() for node in (*now.crashes, *now.departures))
+        return sorted(set(gone))
+
+    def network(self) -> Network:
+        """Return each node's neighbours at the start, as a mapping that the caller may change."""
+        network = self.graph.network()
+        for node in self.absent:
+            for other in network.pop(node):
+                if other in network:
+                    network[other].discard(node)
+        return network
+
+    def lacks_pilot(self, will: Will) -> bool:
+        """Return whether this will needs a pilot, and there is none."""
+        return self.pilot is None and will.needs_pilot_in(self.problem.regime)
+
+    def hindsight(self, target: int) -> Hindsight:
+        """Return the judge of decisions that are taken while x* is that of round ``target``."""
+        return Hindsight(self.problem, self.counted[target], self.optima, target)
+
+    def setting(self, will: Will | None, *, step: float, target: int) -> Setting:
+        """Return what all nodes know, as far as this will, if there is one, may know it.
+
+        ``target`` is the round after which the target was last changed.
+        """
+        return Setting(
+            n=self.problem.n,
+            mu=self.problem.mu,
+            kappa=self.problem.kappa,
+            step=step,
+            pilot=self.pilot if will is not None and will.needs_pilot else None,
+            optimum=self.optima.at(target) if will is not None and will.needs_oracle else None,
+        )
+
+    def estate(
+        self,
+        node: int,
+        *,
+        round: int,  # noqa: A002 - the word for it, everywhere
+        remaining: int,
+        x: Vector,
+        z: Vector,
+        step: float,
+        target: int,
+        recent: EpochPath | None = None,
+        carried: Prediction | None = None,
+    ) -> Estate:
+        """Return what a node with a will has when it decides, as far as the will may know it."""
+        will = self.wills[node]
+        return Estate(
+            node=node,
+            round=round,
+            remaining=remaining,
+            objective=self.problem.objective(node),
+            x=frozen(x),
+            z=frozen(z),
+            start=frozen(self.start[node]),
+            setting=self.setting(will, step=step, target=target),
+            recent=recent,
+            carried=carried,
+            by_gradients=will.by_gradients,
+        )

@@ -1,0 +1,89 @@
+"""HTML, in small pieces.
+
+Text in this package may contain markup; text from files is escaped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from bequest.paper.report import palette
+from bequest.paper.report.measures import DIVERGED, Sample, number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["HtmlTable", "code", "escape", "method", "quartiles", "spread", "table"]
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlTable:
+    """A table: column heads, and rows in groups; a group's heading may be empty.
+
+    The first cell of every row names it; the others are numbers. A table with a ``fold`` is closed
+    at first, under that name.
+    """
+
+    heads: tuple[str, ...]
+    groups: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
+    caption: str = ""
+    fold: str = ""
+
+
+def table(content: HtmlTable) -> str:
+    """Return a table that scrolls sideways within itself where the screen is too narrow."""
+    heads = "".join(f'<th scope="col">{head}</th>' for head in content.heads)
+    bodies = "".join(_body(title, rows, len(content.heads)) for title, rows in content.groups)
+    caption = f"<caption><span>{content.caption}</span></caption>" if content.caption else ""
+    whole = (
+        '<div class="scroll" tabindex="0"><table class="numbers">'
+        f"{caption}<thead><tr>{heads}</tr></thead>{bodies}</table></div>"
+    )
+    if not content.fold:
+        return whole
+    return f"<details><summary>{content.fold}</summary>{whole}</details>"
+
+
+def _body(title: str, rows: Iterable[Sequence[str]], columns: int) -> str:
+    head = (
+        f'<tr class="group"><th colspan="{columns}" scope="rowgroup"><span>{title}</span></th></tr>'
+        if title
+        else ""
+    )
+    lines = "".join(
+        f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+        for name, *cells in rows
+    )
+    return f"<tbody>{head}{lines}</tbody>"
+
+
+def method(name: str, shown: str = "") -> str:
+    """Return a method's name with a dot in its colour."""
+    role = palette.WILLS.get(name, "muted")
+    return f'<span class="method" style="--dot:var(--{role})">{escape(shown or name)}</span>'
+
+
+def code(text: str) -> str:
+    """Return text as code."""
+    return f"<code>{escape(text)}</code>"
+
+
+def quartiles(sample: Sample) -> str:
+    """Write a sample's quartiles.
+
+    >>> quartiles(Sample((1.0, 2.0, 3.0, 4.0, 5.0)))
+    '[2, 4]'
+    """
+    if sample.lower == sample.upper:
+        return number(sample.lower)
+    return f"[{number(sample.lower)}, {number(sample.upper)}]"
+
+
+def spread(sample: Sample) -> tuple[str, str, str]:
+    """Return the cells every sample gets in a table: median, quartiles, worst."""
+    worst = number(sample.worst)
+    if sample.diverged:
+        worst = f"{DIVERGED} ({sample.diverged} of {sample.n})"
+    return number(sample.median), quartiles(sample), worst

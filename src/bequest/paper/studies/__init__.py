@@ -1,0 +1,34 @@
+"""The paper's figures and tables, one declarative study each; and two beyond the paper.
+
+A study measures and writes files (``bequest.paper.store``); ``bequest.paper.report`` reads those
+files and nothing else.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+if _TYPE_CHECKING:
+    from bequest.paper.studies.study import Study
+
+# in the order of the report
+NAMES = (
+    "trajectories",
+    "stress",
+    "real",
+    "compare",
+    "curvature",
+    "point-only",
+    "handoff",
+    "lower-bound",
+    "convex",
+    "crossover",
+    "beyond",
+    "rules",
+)
+
+
+def find(name: str) -> "Study":
+    """Return the study of that name."""
+    module = _import_module(f"bequest.paper.studies.{name.replace('-', '_')}")
+    found: Study = module.STUDY
+    return found

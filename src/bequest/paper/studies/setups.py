@@ -1,0 +1,140 @@
+"""The problems and networks that several studies share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bequest.core.arrays import norm
+from bequest.model import events, graphs, problems, wills
+from bequest.solver import GradientTracking, calibrate, solve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bequest.core.arrays import Vector
+    from bequest.core.bounds import Pilot
+    from bequest.engines.base import Engine
+    from bequest.model.events import Departure
+    from bequest.model.graph import Graph
+    from bequest.model.problem import Problem
+    from bequest.model.problems import Basis
+    from bequest.model.run import Run
+    from bequest.model.wills import Will
+
+NODES, DIM, CHORDS = 20, 10, 15
+SEEDS = 20
+# Rounds between two departures of tab:stress.
+GAP = 40
+
+# By the names of the paper. Its experiments select Legacy-GT's anchors by oracle distances.
+PAPER: dict[str, Will] = {
+    "classic": wills.Classic(),
+    "GT-C": wills.Consensus(),
+    "GT-M": wills.LocalTrack(),
+    "GT-P": wills.PointOnly(),
+    "Legacy-GT": wills.Adaptive(rule="oracle"),
+}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A problem on a network with a step; departures and wills are up to the study."""
+
+    problem: Problem
+    graph: Graph
+    step: float
+
+    def run(
+        self,
+        will: Will,
+        leaving: Sequence[Departure],
+        *,
+        rounds: int,
+        pilot: Pilot | None = None,
+        engine: Engine | None = None,
+    ) -> Run:
+        """Carry it out."""
+        return solve(
+            self.problem,
+            self.graph,
+            departures=leaving,
+            will=will,
+            method=GradientTracking(step=self.step),
+            rounds=rounds,
+            pilot=pilot,
+            engine=engine,
+        )
+
+    def pilot(self, rounds: int) -> Pilot:
+        """Measure the network's certificate, once for all runs of a study."""
+        method = GradientTracking(step=self.step)
+        return calibrate(self.problem, self.graph, rounds=rounds, method=method)
+
+    def worst_leave(self, rounds: Sequence[int]) -> list[Departure]:
+        """Return departures of the most heterogeneous nodes."""
+        return events.most_heterogeneous(self.problem, rounds=rounds)
+
+
+def section51(seed: int) -> Setup:
+    """Sec. 5.1: twenty quadratics with eigenvalues in [1, 10] on a ring with 15 chords."""
+    return Setup(
+        problems.quadratics(n=NODES, dim=DIM, mu=1.0, L=10.0, seed=seed),
+        graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed),
+        step=0.02,
+    )
+
+
+def stress(kappa: float, seed: int) -> Setup:
+    """tab:stress: one eigenbasis for all, so that the sum is as ill-conditioned as its parts."""
+    return Setup(
+        problems.quadratics(n=NODES, dim=DIM, mu=1.0, L=float(kappa), seed=seed, basis="shared"),
+        graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed),
+        step=0.2 / kappa,
+    )
+
+
+def tilted(kappa: float, seed: int) -> Setup:
+    """Return the stress problem with eigenbases and spectra that differ a little per node."""
+    problem = problems.quadratics(
+        n=NODES, dim=DIM, mu=1.0, L=float(kappa), seed=seed, basis="tilted"
+    )
+    graph = graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed)
+    return Setup(problem, graph, step=0.2 / problem.L)
+
+
+def many_unknowns(basis: Basis, seed: int) -> Setup:
+    """Return the stress problem, or its tilted variant, in a hundred dimensions."""
+    problem = problems.quadratics(n=NODES, dim=100, mu=1.0, L=100.0, seed=seed, basis=basis)
+    return Setup(problem, graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed), step=0.2 / 100)
+
+
+def follow(
+    setup: Setup, leaving: Sequence[Departure], *, rounds: int, pilot: Pilot
+) -> tuple[dict[str, Vector], dict[str, dict[str, object]]]:
+    """Return every method's error, round by round, and where it ended and why."""
+    arrays: dict[str, Vector] = {}
+    facts: dict[str, dict[str, object]] = {}
+    for name, will in PAPER.items():
+        run = setup.run(will, leaving, rounds=rounds, pilot=pilot)
+        arrays[name] = run.error
+        facts[name] = {
+            "status": str(run.status),
+            "final": float(run.error[-1]),
+            "bias": bias(run),
+            "choices": [record.choice for record in run.departures],
+        }
+    return arrays, facts
+
+
+def bias(run: Run) -> float:
+    """Return |limit - x*|: how far the limit of the survivors is from the optimum.
+
+    A run that diverged has one too: with a smaller step it would converge to that limit.
+    """
+    return norm(run.surrogate_minimiser - run.optimum)
+
+
+def spaced(first: int, departures: int) -> list[int]:
+    """Return the rounds of tab:stress: the first, and then one every 40."""
+    return [first + GAP * m for m in range(departures)]

@@ -1,0 +1,78 @@
+"""A node's place in the epoch that it is in: its neighbours, and what they have sent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from bequest.core.arrays import Matrix, Vector
+    from bequest.protocol.messages import Arrange, Begin
+
+
+@dataclass(eq=False)
+class Inbox:
+    """The messages of one round: a row per neighbour, and the node's own, in ascending order."""
+
+    rows: Matrix
+    arrived: list[bool]
+    missing: int
+
+    def clear(self, missing: int) -> None:
+        """Wait for the messages of another round, so many of them."""
+        self.arrived = [False] * len(self.arrived)
+        self.missing = missing
+
+
+class Place:
+    """A node's place in an epoch.
+
+    Args:
+        ident: the node.
+        arrange: what it has prepared.
+        begin: how the epoch began.
+        width: how many numbers a message of a round has.
+
+    Attributes:
+        talks_to: the nodes that it exchanges messages with.
+        row_of: node -> its row in an inbox.
+        weights: of the rows.
+        others: all other nodes of the epoch, and the nodes that those remember.
+        payload_shape: of the message of a round.
+    """
+
+    def __init__(self, ident: int, arrange: Arrange, begin: Begin, width: int) -> None:
+        assert arrange.neighbours is not None  # noqa: S101 - a node that begins an epoch is in it
+        self.arrange, self.begin = arrange, begin
+        # A node without neighbours talks to itself, so that its rounds are events too.
+        self.talks_to = arrange.neighbours or (ident,)
+        order = sorted({*arrange.neighbours, ident})
+        self._own_row = order.index(ident)
+        self.row_of = {node: order.index(node) for node in self.talks_to}
+        weight = dict(zip(arrange.neighbours, arrange.weights, strict=True))
+        weight[ident] = 1.0 - math.fsum(arrange.weights)
+        self.weights: Vector = np.array([weight[node] for node in order])
+        named = (node for member, inside in begin.roster for node in (member, *inside))
+        self.others = frozenset(named) - {ident}
+        self.payload_shape = (width,)
+        # Of this round and of the next: a neighbour can be one round ahead.
+        self._inboxes = tuple(
+            Inbox(np.empty((len(order), width)), [False] * len(order), len(self.talks_to))
+            for _ in range(2)
+        )
+
+    def inbox(self, t: int) -> Inbox:
+        """Return the messages of round t."""
+        return self._inboxes[t & 1]
+
+    def contribute(self, t: int, payload: Vector) -> None:
+        """Put the node's own message beside those of its neighbours."""
+        self._inboxes[t & 1].rows[self._own_row] = payload
+
+    def culprits(self, t: int) -> list[int]:
+        """Return the neighbours whose message of round t is not finite."""
+        rows = self._inboxes[t & 1].rows
+        return [node for node, row in self.row_of.items() if not np.isfinite(rows[row]).all()]

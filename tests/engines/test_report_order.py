@@ -1,0 +1,110 @@
+"""What a supervisor waits for before an epoch counts."""
+
+import numpy as np
+import pytest
+
+from bequest.engines.runtime.report_order import ReportOrder
+from bequest.protocol.events import Began, Committed
+
+
+class Records:
+    """Stands in for the ledger."""
+
+    def __init__(self):
+        self.committed = []
+
+    def commit(self, change):
+        self.committed.append(change.epoch)
+
+    def remember(self, process, x):
+        pass
+
+
+@pytest.fixture
+def records():
+    return Records()
+
+
+@pytest.fixture
+def order(records):
+    return ReportOrder(records, None, lambda change: None)
+
+
+def committed(epoch, members, incarnations):
+    return Committed(epoch, 0, False, members, (), (), None, None, (), incarnations)
+
+
+def began(order, epoch, *nodes):
+    vector = np.zeros(1)
+    for node in nodes:
+        order.observe(node, Began(epoch, 0, vector, vector, vector))
+
+
+def test_an_epoch_counts_once_every_member_has_begun_it(order, records):
+    order.observe(-1, committed(1, (0, 1), (0, 0)))
+    began(order, 1, 0)
+    assert records.committed == []
+    began(order, 1, 1)
+    assert records.committed == [1]
+
+
+def test_a_lost_member_is_not_waited_for(order, records):
+    order.observe(-1, committed(1, (0, 1), (0, 0)))
+    began(order, 1, 0)
+    order.lose(1, 0)
+    assert records.committed == [1]
+
+
+def test_an_epoch_that_only_the_dead_have_begun_did_not_happen(order, records):
+    order.observe(-1, committed(1, (0, 1), (0, 0)))
+    began(order, 1, 0)
+    order.lose(0, 0)
+    order.lose(1, 0)
+    assert records.committed == []
+
+
+def test_a_void_verdict_does_not_bring_an_earlier_incarnation_back(order, records):
+    """A wrong verdict that no steward has heard is taken back; the one before it was right."""
+    order.observe(-1, committed(1, (0, 1, 2), (0, 0, 0)))
+    began(order, 1, 0)
+    order.lose(0, 0)
+    order.lose(1, 0)
+    order.admit(1, 1)
+    order.lose(1, 1)
+    order.revive({1: 1, 2: 0})
+    order.observe(-1, committed(9, (2,), (0,)))
+    began(order, 9, 2)
+    assert records.committed == [9]
+
+
+def test_a_void_verdict_is_void(order, records):
+    order.lose(1, 0)
+    order.revive({0: 0, 1: 0})
+    order.observe(-1, committed(1, (0, 1), (0, 0)))
+    began(order, 1, 0)
+    assert records.committed == []
+    began(order, 1, 1)
+    assert records.committed == [1]
+
+
+def test_an_epoch_that_a_member_skips_did_not_happen(order, records):
+    """Only a dead node has begun it, and a member that leaves meanwhile never will."""
+    order.observe(-1, committed(2, (0, 1, 5), (0, 0, 0)))
+    began(order, 2, 5)
+    order.lose(5, 0)
+    order.observe(-1, committed(9, (1,), (0,)))  # node 0 has left in good order
+    began(order, 9, 1)
+    assert records.committed == [9]
+
+
+def test_a_node_that_is_back_has_not_skipped_the_epoch_of_its_earlier_incarnation(order, records):
+    order.observe(-1, committed(2, (0, 1, 5), (0, 0, 0)))
+    order.admit(5, 1)
+    began(order, 2, 0)
+    order.observe(-1, committed(3, (0, 1, 5), (0, 0, 1)))
+    began(order, 3, 5)
+    assert records.committed == []
+    began(order, 2, 1)
+    assert records.committed == [2]
+    began(order, 3, 0, 1)
+    assert records.committed == [2, 3]
