@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from bequest.engines.base import Engine
     from bequest.model.plan import Plan
 
+# Parts that are numbers: the size of a run.
+NODES, UNKNOWNS, ROUNDS = "the number of nodes", "the number of unknowns", "the number of rounds"
 # Losses of consecutive nodes are digested together, in at most this many groups.
 _MOST_GROUPS = 1000
 # A function is evaluated at a point, and this far from it, relative to its norm.
@@ -38,13 +40,13 @@ def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
     """
     problem = plan.problem
     whole = {
-        "the number of nodes": str(problem.n),
-        "the number of unknowns": str(problem.dim),
+        NODES: str(problem.n),
+        UNKNOWNS: str(problem.dim),
         "the graph": digest(plan.graph.edges),
         "the schedule": digest(plan.schedule, plan.absent),
         "the neighbours of nodes that arrive": digest(plan.known),
         "the wills": digest(plan.wills),
-        "the number of rounds": str(plan.rounds),
+        ROUNDS: str(plan.rounds),
         "the step": repr(None if plan.step is None else float(plan.step)),
         "the start": digest(plan.start),
         "the pilot": digest(_pilot(plan)),
@@ -68,7 +70,7 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
     losses = [part for part in parts if part.startswith(_LOSS)]
     if losses:
         parts = [part for part in parts if part != _STACKED]  # of course
-    if there.get("the number of nodes") != here.get("the number of nodes"):
+    if there.get(NODES) != here.get(NODES):
         losses = []  # of course
     others = [part for part in parts if not part.startswith(_LOSS)]
     told = [_told(part, there.get(part), here.get(part)) for part in others]

@@ -10,7 +10,8 @@ A record, everything little-endian::
         32  SHA-256       of everything before it
 
 Nothing that is read is believed before its checksum is right, and then only if it has the form of
-an outcome. Never pickle: a file may have come from anywhere.
+an outcome and its parts fit together (``coherence``). Never pickle: a file may have come from
+anywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from bequest import files
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
 from bequest.core.steps import StepChoice
-from bequest.engines.fingerprint import differences
+from bequest.engines import coherence
+from bequest.engines.fingerprint import NODES, ROUNDS, UNKNOWNS, differences
 from bequest.errors import InvalidResult
 from bequest.model.outcome import ChangeRecord, DepartureRecord, Outcome, Status, Trajectory
 from bequest.model.wills import Choice
@@ -43,6 +45,7 @@ _MAGIC = b"BQRC"
 _PREFIX = struct.Struct("<4sHHQ")
 _CHECKSUM_LENGTH = 32
 _DTYPE = np.dtype("<f8")
+_SIZE = (NODES, UNKNOWNS, ROUNDS)
 
 
 # --- the form ------------------------------------------------------------------------------
@@ -212,9 +215,12 @@ def decode(data: bytes, path: Path) -> tuple[dict[str, str], Outcome]:
         _refuse(path, "it was altered, its checksum is wrong")
     try:
         found = _DECODER.decode(content)
-        return found.fingerprint, _restored(found.outcome)
-    except (MsgspecError, ValueError) as error:
+        outcome = _restored(found.outcome)
+        nodes, unknowns, rounds = (int(found.fingerprint[part]) for part in _SIZE)
+        coherence.check(outcome, nodes=nodes, unknowns=unknowns, rounds=rounds)
+    except (MsgspecError, ValueError, KeyError) as error:
         raise _refusal(path, f"it does not hold an outcome ({error})") from error
+    return found.fingerprint, outcome
 
 
 def _refusal(path: Path, why: str) -> InvalidResult:
