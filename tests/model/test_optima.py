@@ -59,6 +59,51 @@ def test_a_function_of_many_unknowns_is_asked_for_its_gradients_and_little_else(
         assert first <= 3
 
 
+HESSIANS = {
+    "identity": np.ones(650),
+    "repeated": np.repeat([1.0, 2.0, 5.0, 10.0], 163)[:650],
+    "one flat": np.append(np.ones(649), 1e-3),
+    "flat in one direction": np.append(np.ones(649), 0.0),
+    "ill-conditioned": np.geomspace(1e-6, 1.0, 650),
+}
+
+
+class Bent(Counted):
+    """With a Hessian of that spectrum, mirrored so that no coordinate is an eigenvector."""
+
+    def __init__(self, spectrum, seed, dtype):
+        super().__init__(spectrum.size, seed, dtype)
+        mirror = np.random.default_rng(99).standard_normal(spectrum.size)
+        self.spectrum = spectrum.astype(dtype)
+        self.mirror = (mirror / np.linalg.norm(mirror)).astype(dtype)
+
+    def reflected(self, x):
+        return x - 2 * self.mirror * (self.mirror @ x)
+
+    def __call__(self, x):
+        self.points.append(np.array(x))
+        r = x.astype(self.dtype) - self.centre
+        g = self.reflected(self.spectrum * self.reflected(r))
+        return (r @ g) / 2, g
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", HESSIANS)
+def test_value_and_gradient_are_enough_to_begin_at_once(shape, dtype):
+    """No curvature is given: estimating it takes a few calls, whatever the Hessian looks like."""
+    n, rounds = 3, 500
+    losses = [Bent(HESSIANS[shape], seed, dtype) for seed in range(n)]
+    functions = [bq.Function(f, dim=650) for f in losses]
+    assert all(f.precision <= 4e-7 for f in functions)
+    made = [len(f.points) for f in losses]
+    assert max(made) <= 137
+    bq.solve(bq.Problem(functions), bq.graphs.complete(n), rounds=rounds)
+    assert sum(len(f.points) for f in losses) <= 1.2 * n * rounds  # also with what it took to begin
+    for f, before in zip(losses, made, strict=True):
+        first = next(k for k, x in enumerate(f.points[before:]) if np.any(x))
+        assert first <= 3
+
+
 def test_a_long_run_begins_at_once_too(monkeypatch):
     """A tenth of its gradients would be 1,400 per node before the first round."""
     n, dim = 3, 650
@@ -67,6 +112,25 @@ def test_a_long_run_begins_at_once_too(monkeypatch):
     plan = prepare(problem, network, rounds=14_000, optimum=None)
     first_step(plan, np.arange(n), network.weights())
     assert max(len(f.points) for f in losses) <= 3
+
+
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()])
+def test_a_branch_that_is_compared_costs_no_gradients_at_the_guesses(engine):
+    """Only what its own legacy takes: the guesses are the same for all branches."""
+    asked = {}
+    for branches in (("drift", "consensus"), ("drift", "consensus", "none")):
+        problem, losses = counted(4, 30)
+        bq.solve(
+            problem,
+            bq.graphs.complete(4),
+            departures=[bq.Departure(1, 60)],
+            will=bq.wills.Adaptive(branches=branches),
+            rounds=80,
+            engine=engine,
+        )
+        asked[branches] = [len(f.points) for f in losses]
+    one, other = asked.values()
+    assert one == other
 
 
 def test_an_optimum_that_noise_hides_is_given_up_in_words():

@@ -31,11 +31,12 @@ _SMALL = 256
 class _View:
     """Some guesses: the optimum is at one of these points, and all losses are curved like this.
 
-    ``mean`` is the mean Hessian, or one number for all directions.
+    ``mean`` is the mean Hessian, or one number for all directions; ``optima`` come with the own
+    gradient there, which is asked for once and not for every branch: a gradient may be dear.
     """
 
     mean: Matrix | float
-    optima: tuple[Vector, ...]
+    optima: tuple[tuple[Vector, Vector], ...]
 
 
 def displacements(estate: Estate, branches: Mapping[Choice, Legacy | None]) -> dict[Choice, float]:
@@ -63,12 +64,13 @@ def _views(estate: Estate, own: Matrix | None) -> list[_View]:
     slope = _mean_curvature(estate)
     symmetric = None if own is None else (own + own.T) / 2
     ahead = estate.z / slope if symmetric is None else directions.pseudo_solve(symmetric, estate.z)
-    optima = [estate.x - ahead]
+    points = [estate.x - ahead]
     for best in (estate.believed or estate.predictions)[:1]:
-        optima += [best.point, *best.earlier]
-    views = [_View(slope if own is None else own, tuple(optima))]
+        points += [best.point, *best.earlier]
+    optima = tuple((point, estate.objective.gradient(point)) for point in points)
+    views = [_View(slope if own is None else own, optima)]
     if own is not None and not estate.bends_evenly:
-        views.append(_View(slope, (estate.x - ahead,)))
+        views.append(_View(slope, optima[:1]))
     return views
 
 
@@ -98,8 +100,8 @@ def _seen(
         values, basis = np.linalg.eigh((matrix + matrix.T) / 2)
     # The remaining losses are strongly convex, even if the view says otherwise.
     values = np.maximum(values, estate.remaining * estate.setting.mu)
-    for optimum in view.optima:
-        push = -loss.gradient(optimum)
+    for optimum, gradient in view.optima:
+        push = -gradient
         if legacy is not None:
             push = push + legacy.gradient(optimum)
         yield norm((push if own is None else basis.T @ push) / values)
