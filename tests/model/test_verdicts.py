@@ -192,3 +192,25 @@ def test_a_promise_that_a_wrong_curvature_breaks_is_broken_in_any_precision(dtyp
         tight = run.certificate["tight"]
         assert tight.measured > 1e-3
         assert tight.holds is False, str(tight)
+
+
+@pytest.mark.parametrize("far", [0.0, 1e6, 1e9])
+def test_the_rounding_of_legacies_from_far_out_breaks_no_promise(far):
+    """A node that leaves early leaves a memory of where it was, and that may be far from x*."""
+    rng, leaving = np.random.default_rng(7), [(2, 1), (0, 2), (4, 2), (3, 3)]
+    for _ in range(5):
+        start = far * rng.standard_normal((5, 1))
+        data = rng.standard_normal((5, 8, 2))
+        run = bq.solve(
+            bq.Problem([bq.LeastSquares(rows[:, :1], rows[:, 1], l2=0.1) for rows in data]),
+            bq.graphs.complete(5),
+            departures=[bq.Departure(*event) for event in leaving],
+            will=bq.wills.Consensus(),
+            rounds=80,
+            start=start,
+        )
+        promises = {bound.label: bound for bound in run.certificate.bounds}
+        assert promises["tight"].promised <= 1e-15  # a single curvature is remembered as it is
+        assert all(bound.holds is not False for bound in promises.values())
+        # and there is not so much slack that anything would hold
+        assert promises["tight"].slack <= 1e-10 + 1e-14 * far

@@ -95,9 +95,14 @@ class Evidence:
         return isotropic and norm(legacy.gradient(self.anchor)) <= self._slack
 
     @property
-    def _slack(self) -> float:
-        """What rounding leaves of slopes at the anchor that cancel."""
+    def terms(self) -> float:
+        """How large the numbers are that the slopes of loss and legacy are made of."""
         assert self.record.legacy is not None  # noqa: S101 - asked only where there is one
         size = norm(self.anchor)
-        terms = self.spectrum[1] * size + norm(self.record.legacy.p)
-        return _ROUNDING * (terms + self.loss.curvature.b * (1 + size))
+        held = self.spectrum[1] * size + norm(self.record.legacy.p)
+        return held + self.loss.curvature.b * (1 + size)
+
+    @property
+    def _slack(self) -> float:
+        """What rounding leaves of slopes at the anchor that cancel."""
+        return _ROUNDING * self.terms

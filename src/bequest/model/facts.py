@@ -24,7 +24,7 @@ _CANCELLED = 1e-8
 # What the survivors hold is what was sent, but for this share of its terms: rounding, as sums of
 # many legacies are merged.
 _MERGED = 1e-10
-# How many times its relative size the rounding of coarse losses may come to.
+# How many times its relative size rounding may come to, of coarse losses and of legacies.
 _ROUNDINGS = 4
 
 
@@ -112,12 +112,19 @@ class Facts:
     @cached_property
     def slack(self) -> float:
         """How far rounding can put a distance to x*, and what is promised of it, off."""
+        exact = ROUNDING * self.scale + self.memory_rounding
         if not self.rounding:
-            return ROUNDING * self.scale
+            return exact
         # what is promised moves with x* by this much at most
         stiffness = sum(one.loss.curvature.b for one in self.evidence)
         lever = 2 * stiffness / self.strength if self.strength > 0 else 0.0
-        return ROUNDING * self.scale + (2 + lever) * self.rounding
+        return exact + (2 + lever) * self.rounding
+
+    @cached_property
+    def memory_rounding(self) -> float:
+        """How far the limit is off as legacies are rounded: those of anchors far out, by more."""
+        terms = sum(one.terms for one in self.evidence if one.remembered)
+        return _ROUNDINGS * EPSILON * terms / self.strength if self.strength > 0 else 0.0
 
     @cached_property
     def rounding(self) -> float:
