@@ -619,3 +619,34 @@ def test_a_masked_array_without_a_masked_entry_is_an_array():
     assert masked.gradient(np.ma.masked_array(np.ones(2))).tolist() == (
         plain.gradient(np.ones(2)).tolist()
     )
+
+
+BEYOND = 10**400  # a whole number that no float is
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda: bq.Quadratic([["1", "0"], ["0", "1"]], C), "text"),
+        (lambda: bq.LeastSquares(X, np.array(["1_0", "2", "3"])), "text"),
+        (lambda: bq.LeastSquares(X, np.array(["2020", "2021", "2022"], dtype="M8[Y]")), "dates"),
+        (lambda: bq.LeastSquares(X, np.arange(3).astype("m8[s]")), "durations"),
+        (lambda: bq.Quadratic([[BEYOND, 0], [0, 1]], C), "too large"),
+        (lambda: bq.LeastSquares(X, Y, l2=BEYOND), "l2 is 1000"),
+        (lambda: bq.Function(lambda x: (x @ x, 2 * x), dim=2, hvp=3), "hvp is 3"),
+        (lambda: bq.Function(lambda x: (x @ x, 2 * x), dim=2, seed=-1), "seed is -1"),
+        (lambda: bq.Function(lambda x: (x @ x, 2 * x), dim=2, seed=None), "seed is None"),
+        (lambda: bq.Function(lambda x: (x @ x, 2 * x), dim=2, curvature=(None, 1)), "None, 1"),
+        (lambda: bq.Function(lambda x: (x @ x, 2 * x), dim=2, curvature=("a", 1)), "'a', 1"),
+        (lambda: bq.Function(lambda x: (x @ x, 2 * x), dim=2, curvature=(1, BEYOND)), "curvature"),
+    ],
+)
+def test_what_only_looks_like_numbers_is_refused(wrong, words):
+    with pytest.raises(errors.InvalidObjective, match=words):
+        wrong()
+
+
+@pytest.mark.parametrize("cap", ["1", True, [1.0], 1j, nan, inf, 0, -1.0])
+def test_a_cap_that_is_no_positive_number_is_refused(cap):
+    with pytest.raises(errors.InvalidWill, match="PointOnly"):
+        bq.wills.PointOnly(cap=cap)

@@ -659,8 +659,23 @@ def test_weather_that_never_comes_is_refused(event):
         {"duplication": 1.5},
         {"outages": (Outage(1.0, "host 1"),)},
         {"outages": (Outage(1.0, "host 1"),), "delay": (0.0, 1.0), "patience": -1.0},
+        {"patience": -1.0},
+        {"patience": "long"},
+        {"delay": 2.0},
+        {"delay": None},
+        {"delay": (0.0, 1.0, 2.0)},
+        {"delay": ("0", "1")},
+        {"duplication": None},
+        {"seed": None},  # everything follows from it, so there must be one
+        {"seed": -1},
     ],
 )
 def test_weather_that_makes_no_sense(options):
     with pytest.raises(bq.errors.InvalidMethod):
         Weather(**options)
+
+
+@pytest.mark.parametrize("weather", [None, "stormy", 3])
+def test_weather_that_is_none(weather):
+    with pytest.raises(bq.errors.InvalidMethod, match="Weather"):
+        Loop(weather)

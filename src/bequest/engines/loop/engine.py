@@ -69,6 +69,10 @@ class Loop:
     scribe: Scribe | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.weather, Weather):
+            raise InvalidMethod(
+                f"weather is {self.weather!r}.", remedy="Pass bequest.engines.Weather(...)."
+            )
         if not isinstance(self.hosts, Mapping) and not is_whole(self.hosts, least=1):
             raise InvalidMethod(
                 f"hosts is {self.hosts!r}.",

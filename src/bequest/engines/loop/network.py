@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bequest.core.arrays import is_whole
 from bequest.errors import InvalidMethod, InvalidPlacement
 from bequest.protocol.membership_register import domains_of
 
@@ -97,16 +98,21 @@ class Weather:
     patience: float = 0.0
 
     def __post_init__(self) -> None:
-        low, high = self.delay
-        if self.outages and not (high > 0 and 0 <= self.patience < float("inf")):
+        if not is_whole(self.seed, least=0):
+            raise InvalidMethod(f"seed is {self.seed!r}.", remedy="Use a whole number >= 0.")
+        pair = isinstance(self.delay, tuple | list) and len(self.delay) == 2
+        low, high = self.delay if pair else (math.nan, math.nan)
+        numbers = (low, high, self.duplication, self.patience)
+        if not all(map(_is_length, numbers)) or low > high or self.duplication > 1:
             raise InvalidMethod(
-                f"Outages with delay={self.delay} and patience={self.patience}.",
-                remedy="Give messages a delay, so that time passes, and patience >= 0.",
+                f"delay={self.delay}, duplication={self.duplication}, patience={self.patience}.",
+                remedy="Use 0 <= least delay <= largest delay, a share between 0 and 1, and "
+                "patience >= 0.",
             )
-        if not (0 <= low <= high < float("inf") and 0 <= self.duplication <= 1):
+        if self.outages and high == 0:
             raise InvalidMethod(
-                f"delay={self.delay}, duplication={self.duplication}.",
-                remedy="Use 0 <= least delay <= largest delay, and a share between 0 and 1.",
+                f"Outages with delay={self.delay}.",
+                remedy="Give messages a delay, so that time passes.",
             )
 
     def check_hosts(self, hosts: Iterable[str]) -> None:
@@ -188,3 +194,8 @@ class VirtualNetwork:
         self._heap = [delivery for delivery in self._heap if keep(delivery)]
         heapq.heapify(self._heap)
         return gone
+
+
+def _is_length(given: object) -> bool:
+    """Whether it is a number that a time or a share can be."""
+    return isinstance(given, int | float | np.integer | np.floating) and bool(0 <= given < math.inf)

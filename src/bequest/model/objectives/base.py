@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # Runs compute with squares of gradients, which are products of two numbers of the data: larger ones
 # leave the range of float64. Curvatures are such products.
 LARGEST = 1e75
+# Kinds of arrays that NumPy makes numbers of, and that are none.
+_NO_NUMBERS = {"c": "complex numbers", "U": "text", "S": "bytes", "M": "dates", "m": "durations"}
 
 Single = TypeVar("Single", bound="Objective")
 
@@ -261,10 +263,12 @@ def checked(values: ArrayLike, what: str, *, ndim: int) -> np.ndarray:
     """Return a read-only float64 copy, or say what is wrong with it."""
     refuse_masked(values, what)
     try:
-        if np.iscomplexobj(values):
-            raise TypeError("complex numbers")
+        # NumPy would read text and count days since 1970.
+        kind = _NO_NUMBERS.get(np.asarray(values).dtype.kind)
+        if kind is not None:
+            raise TypeError(kind)
         array = frozen(values)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidObjective(
             f"{what} is not an array of numbers: {str(error).rstrip('.')}.",
             remedy="Pass a rectangular array of real numbers.",
@@ -311,7 +315,7 @@ def checked_scalar(value: float, what: str, *, positive: bool = False) -> float:
     """Return a finite, non-negative (or positive) number, or say what is wrong with it."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = float("nan")
     if not np.isfinite(number) or number < 0 or (positive and number == 0):
         bound = "> 0" if positive else ">= 0"

@@ -73,8 +73,15 @@ class Function(Objective):
                 f"value_and_grad is {value_and_grad!r}, which cannot be called.",
                 remedy="Pass a function x -> (value, gradient).",
             )
+        if hvp is not None and not callable(hvp):
+            raise InvalidObjective(
+                f"hvp is {hvp!r}, which cannot be called.",
+                remedy="Pass a function (x, v) -> H(x) v, or none.",
+            )
         if not is_whole(dim, least=1):
             raise DimensionMismatch(f"dim is {dim}.", remedy="Pass a whole number >= 1.")
+        if not is_whole(seed, least=0):
+            raise InvalidObjective(f"seed is {seed!r}.", remedy="Pass a whole number >= 0.")
         self._value_and_grad, self._hvp, self._dim = value_and_grad, hvp, int(dim)
         self._seed = seed
         self._precision: float | None = None
@@ -357,7 +364,13 @@ def as_curvature(given: object, *, remedy: str) -> Curvature:
     if isinstance(given, Curvature):
         return given
     if isinstance(given, tuple | list) and len(given) == 2:
-        return Curvature(float(given[0]), float(given[1]))
+        try:
+            return Curvature(float(given[0]), float(given[1]))
+        except (TypeError, OverflowError):
+            pass  # refused below
+        except ValueError as error:  # text; or what a Curvature refuses, in words of its own
+            if isinstance(error, InvalidObjective):
+                raise
     raise InvalidObjective(f"The curvature is {given!r}.", remedy=remedy)
 
 

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from bequest.core.arrays import norm
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
@@ -90,9 +92,11 @@ class PointOnly(Will):
     label: ClassVar[str] = "point only (GT-P)"
 
     def __post_init__(self) -> None:
-        if self.cap is not None and not (math.isfinite(self.cap) and self.cap > 0):
+        real = isinstance(self.cap, int | float | np.integer | np.floating)
+        number = real and not isinstance(self.cap, bool)
+        if self.cap is not None and not (number and 0 < self.cap < math.inf):
             raise InvalidWill(
-                f"PointOnly(cap={self.cap}).",
+                f"PointOnly(cap={self.cap!r}).",
                 remedy="Use a positive number (weights are at most cap/step), or None for no cap.",
             )
 
