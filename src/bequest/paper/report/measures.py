@@ -182,3 +182,12 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     ('1 seed', '20 seeds')
     """
     return f"{n} {one if n == 1 else many or one + 's'}"
+
+
+def tally(held: Sequence[bool]) -> str:
+    """Write how often something holds.
+
+    >>> tally([True, False, True])
+    '2 of 3'
+    """
+    return f"{sum(held)} of {len(held)}"

@@ -74,7 +74,7 @@ class Item:
         title: what it is about, for people.
         label: the paper's LaTeX label.
         brief: the paper's claim in one line, for the table at the top.
-        claim: the claim in a paragraph or two.
+        claim: the claim in a paragraph or two, with an empty line between them.
         tell: turns results, of which there is at least one, into an account.
         beyond: whether the paper has no such number, and the targets are our own.
     """
@@ -83,7 +83,7 @@ class Item:
     title: str
     label: str
     brief: str
-    claim: tuple[str, ...]
+    claim: str
     tell: Callable[[Sequence[Result]], Account]
     beyond: bool = False
 
@@ -193,6 +193,7 @@ def thinned(rounds: int, departures: Sequence[int], *, points: int = 260) -> Ind
     return every[every <= rounds]
 
 
-def seeds(n: int) -> str:
-    """Write how many seeds a section rests on."""
-    return counted(n, "seed")
+def seeds(*counts: int) -> str:
+    """Write how many seeds a section rests on, or the parts of it."""
+    few, many = min(counts), max(counts)
+    return counted(few, "seed") if few == many else f"{few} to {many} seeds"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bequest.paper.report.charts import Chart, Mark, Sizes
 from bequest.paper.report.markup import HtmlTable, method
-from bequest.paper.report.measures import DIVERGED, Sample, counted, given, number, ratio
+from bequest.paper.report.measures import DIVERGED, Sample, counted, given, number, ratio, tally
 from bequest.paper.report.palette import WILLS as ROLES
 from bequest.paper.report.sections.base import Account, CsvRow, Item, ending, fact, grouped, seeds
 from bequest.paper.report.verdicts import Check, target
@@ -117,7 +117,7 @@ def tell(results: Sequence[Result]) -> Account:
     return Account(
         brief="gains over GT-C: "
         + "; ".join(f"{_span(setups, name)} with {name}" for name in AIMED)
-        + f"; {sum(met)} of {len(met)} targets met",
+        + f"; {tally(met)} targets met",
         found=(
             "The same nodes leave under every will. In the medians, <strong>Drift(0)</strong>, "
             "whose farewell has as many vectors as GT-C's, two, ends "
@@ -138,13 +138,12 @@ def tell(results: Sequence[Result]) -> Account:
         tables=(
             HtmlTable(
                 ("limit error", "median", "worst", "vectors", "bytes", "gain", "worst gain"),
-                tuple(
-                    (
-                        f"{setup.aim.title} <small>(ADMM: {setup.proxes} prox solves)</small>",
-                        tuple(_row(line) for line in setup.lines.values()),
-                    )
+                {
+                    f"{setup.aim.title} <small>(ADMM: {setup.proxes} prox solves)</small>": [
+                        _row(line) for line in setup.lines.values()
+                    ]
                     for setup in setups
-                ),
+                },
                 "Gains are over GT-C, seed by seed: the median one, and that of the worst seed. "
                 "ADMM sends no farewell; until the last departure it takes the exact minimisations "
                 "given, one per node and round, and sends "
@@ -165,22 +164,16 @@ def tell(results: Sequence[Result]) -> Account:
             )
         ),
         notes=(
-            (
-                "Drift(r) anchors where the leaver's own path predicts the optimum, and curves the "
-                "legacy as the loss is along r directions of that drift; with r = 0 isotropically. "
-                "Secant: from gradients alone. Observed: the rule that predicts from what a node "
-                "can see which branch moves the optimum least. Where a sketch would be larger than "
-                "the packed Hessian it is sent as one, so that Drift(8) has 7.5 vectors at d = 10."
-            ),
-            (
-                "Stress and d = 100, shared: one eigenbasis for all. Tilted: turned a little per "
-                "node, the spectrum times exp(0.3 N(0, 1)). The most heterogeneous nodes leave "
-                "first, one every 40 rounds (every 100 in Sec. 5.1)."
-            ),
-            (
-                "ADMM's penalty is √(μL) n/|E|, one rule for all setups. With the best penalty for "
-                "each it would do better, on breast cancer by far."
-            ),
+            """Drift(r) anchors where the leaver's own path predicts the optimum, and curves the
+            legacy as the loss is along r directions of that drift; with r = 0 isotropically.
+            Secant: from gradients alone. Observed: the rule that predicts from what a node can see
+            which branch moves the optimum least. Where a sketch would be larger than the packed
+            Hessian it is sent as one, so that Drift(8) has 7.5 vectors at d = 10.""",
+            """Stress and d = 100, shared: one eigenbasis for all. Tilted: turned a little per node,
+            the spectrum times exp(0.3 N(0, 1)). The most heterogeneous nodes leave first, one every
+            40 rounds (every 100 in Sec. 5.1).""",
+            """ADMM's penalty is √(μL) n/|E|, one rule for all setups. With the best penalty for
+            each it would do better, on breast cancer by far.""",
         ),
     )
 
@@ -203,12 +196,9 @@ def _setup(aim: Aim, results: Sequence[Result]) -> _Setup:
 
 
 def _sample(setups: Sequence[_Setup]) -> str:
-    counts = sorted({len(setup.results) for setup in setups if setup.drawn})
-    parts = []
-    if counts:
-        n = seeds(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
-        parts.append(f"{n} per drawn setup")
-    if not all(setup.drawn for setup in setups):
+    counts = [len(setup.results) for setup in setups if setup.drawn]
+    parts = [f"{seeds(*counts)} per drawn setup"] if counts else []
+    if len(counts) < len(setups):
         parts.append("one case per dataset")
     return ", ".join(parts)
 
@@ -376,14 +366,10 @@ ITEM = Item(
     "Beyond the paper: more accuracy for the same message",
     "Sec. Conclusion",
     "a Hessian sketch would close the remaining κ gap; left to future work",
-    (
-        (
-            "“Closing the remaining κ gap provably requires second-order information (a Hessian "
-            "sketch), trading bandwidth O(rd) for bias — we leave this to future work.” There is "
-            "no number to compare with. The targets are our own, gains over GT-C of Drift(0), "
-            "which sends as much as GT-C does, and of Drift(4), which sends four vectors more."
-        ),
-    ),
+    """“Closing the remaining κ gap provably requires second-order information (a Hessian
+    sketch), trading bandwidth O(rd) for bias — we leave this to future work.” There is no
+    number to compare with. The targets are our own, gains over GT-C of Drift(0), which sends as
+    much as GT-C does, and of Drift(4), which sends four vectors more.""",
     tell,
     beyond=True,
 )

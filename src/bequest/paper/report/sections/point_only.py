@@ -8,7 +8,7 @@ import numpy as np
 
 from bequest.paper.report.charts import Bars, Chart, Level, Panel, Series
 from bequest.paper.report.markup import HtmlTable, spread
-from bequest.paper.report.measures import DIVERGED, Sample, counted, number, ratio
+from bequest.paper.report.measures import DIVERGED, Sample, counted, number, ratio, tally
 from bequest.paper.report.sections.base import DIVERGED as STATUS
 from bequest.paper.report.sections.base import Account, CsvRow, Item, curve, fact, seeds
 from bequest.paper.report.verdicts import Check, against, every, worst
@@ -16,7 +16,6 @@ from bequest.paper.report.verdicts import Check, against, every, worst
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bequest.paper.report.charts import Chart as _Chart
     from bequest.paper.store import Result
 
 RADIUS, THETA = 3.27, 0.074
@@ -38,8 +37,26 @@ def tell(results: Sequence[Result]) -> Account:
     floors = ", ".join(
         f"{number(samples[row, late].median)} with c₀ = {caps[row]}" for row in capped
     )
-    told = []
+    latest = [
+        (
+            f"GT-P, c₀ = {caps[row]}",
+            *spread(samples[row, late]),
+            number(_floor(results, row).median),
+        )
+        for row in capped
+    ]
+    told: list[str] = []
+    uncapped_heads: list[str] = []
+    diverged: list[str] = []
+    without = "uncapped not computed"
     if uncapped is not None:
+        uncapped_heads += ["no cap", "diverged without a cap"]
+        diverged += [
+            f"{samples[uncapped, column].diverged} of {len(results)}"
+            for column in range(len(times))
+        ]
+        without = f"uncapped: {diverged[late]} diverged"
+        latest.append(("GT-P, no cap", *spread(samples[uncapped, late]), "–"))
         counts = [samples[uncapped, column].diverged for column in range(len(times))]
         all_from = next(
             (t for t, tail in zip(times, _tails(counts), strict=True) if min(tail) == len(results)),
@@ -60,14 +77,10 @@ def tell(results: Sequence[Result]) -> Account:
                 else ""
             )
         )
+    latest.append(("classic", *spread(classic), "–"))
     share = [_share(results, row) for row in capped]
     return Account(
-        brief=f"floors at {floors}; "
-        + (
-            f"uncapped: {samples[uncapped, late].diverged} of {len(results)} diverged"
-            if uncapped is not None
-            else "uncapped not computed"
-        ),
+        brief=f"floors at {floors}; {without}",
         found=(
             f"With a cap, GT-P stops improving for late departures: {floors}, against "
             f"{number(classic.median)} for classic (medians, one node leaves). The formula for the "
@@ -82,54 +95,22 @@ def tell(results: Sequence[Result]) -> Account:
         "a cap diverged.",
         tables=(
             HtmlTable(
-                (
-                    "limit error",
-                    *(f"c₀ = {caps[row]}" for row in capped),
-                    *(("no cap",) if uncapped is not None else ()),
-                    *(("diverged without a cap",) if uncapped is not None else ()),
-                ),
-                (
-                    (
-                        "",
-                        tuple(
-                            (
-                                f"t = {t}",
-                                *(_cell(samples[row, column]) for row in range(len(caps))),
-                                *(
-                                    (f"{samples[uncapped, column].diverged} of {len(results)}",)
-                                    if uncapped is not None
-                                    else ()
-                                ),
-                            )
-                            for column, t in enumerate(times)
-                        ),
-                    ),
-                ),
+                ("limit error", *(f"c₀ = {caps[row]}" for row in capped), *uncapped_heads),
+                {
+                    "": [
+                        (
+                            f"t = {t}",
+                            *(number(samples[row, column].median) for row in range(len(caps))),
+                            *diverged[column : column + 1],
+                        )
+                        for column, t in enumerate(times)
+                    ]
+                },
                 "Medians over the seeds; a sample of which half or more diverged has none.",
             ),
             HtmlTable(
                 ("latest departure", "median", "quartiles", "worst", "floor by the formula"),
-                (
-                    (
-                        "",
-                        (
-                            *(
-                                (
-                                    f"GT-P, c₀ = {caps[row]}",
-                                    *spread(samples[row, late]),
-                                    number(_floor(results, row).median),
-                                )
-                                for row in capped
-                            ),
-                            *(
-                                (("GT-P, no cap", *spread(samples[uncapped, late]), "–"),)
-                                if uncapped is not None
-                                else ()
-                            ),
-                            ("classic", *spread(classic), "–"),
-                        ),
-                    ),
-                ),
+                {"": latest},
             ),
         ),
         checks=_checks(results, samples, times, capped, uncapped),
@@ -145,10 +126,8 @@ def tell(results: Sequence[Result]) -> Account:
             CsvRow("", "pilot", "theta", fact(results, "pilot", "theta"), THETA),
         ),
         notes=(
-            (
-                "GT-P's farewell carries the tracker's surplus beside the point, so that the "
-                "hand-off is exact; the paper's message is the point alone."
-            ),
+            """GT-P's farewell carries the tracker's surplus beside the point, so that the hand-off
+            is exact; the paper's message is the point alone.""",
         ),
     )
 
@@ -173,10 +152,6 @@ def _sample(results: Sequence[Result], row: int, column: int) -> Sample:
         else float(result.arrays["bias"][row, column])
         for result in results
     )
-
-
-def _cell(sample: Sample) -> str:
-    return number(sample.median)
 
 
 def _floor(results: Sequence[Result], row: int) -> Sample:
@@ -213,13 +188,13 @@ def _checks(
         Check(
             "The cap puts a floor under very late departures.",
             f"From t = {times[half]} to {times[last]} the error changes by less than 5% in "
-            f"{sum(flat)} of {len(flat)} runs.",
+            f"{tally(flat)} runs.",
             every(flat),
             "the error still falls for the latest departures",
         ),
         Check(
             "The floor is ζ/((n−1)μ + c₀/α).",
-            f"No error at the latest departure exceeds it, in {sum(below)} of {len(below)} runs.",
+            f"No error at the latest departure exceeds it, in {tally(below)} runs.",
             every(below),
             "the floor by the formula is exceeded",
         ),
@@ -256,7 +231,7 @@ def _chart(
     times: Sequence[int],
     caps: Sequence[float | None],
     classic: Sample,
-) -> _Chart:
+) -> Chart:
     x = np.array(times, dtype=float)
     lines, levels, bars = [], [], []
     for row, cap in enumerate(caps):
@@ -321,13 +296,9 @@ ITEM = Item(
     "Sending the point alone: the dilemma of the cap",
     "prop:pointonly",
     "a cap leaves a floor, no cap diverges",
-    (
-        (
-            "GT-P bequeaths a penalty η/2 |x − y|² without a gradient. Capped at η ≤ c₀/α it has "
-            "the bias floor <strong>ζ/((n−1)μ + c₀/α)</strong> for very late departures; “an "
-            "uncapped weight eventually exceeds the smoothness budget of any fixed stepsize”. The "
-            "pilot run of Sec. 5.1 gives R₀ = 3.27 and θ = 0.074."
-        ),
-    ),
+    """GT-P bequeaths a penalty η/2 |x − y|² without a gradient. Capped at η ≤ c₀/α it has the
+    bias floor <strong>ζ/((n−1)μ + c₀/α)</strong> for very late departures; “an uncapped weight
+    eventually exceeds the smoothness budget of any fixed stepsize”. The pilot run of Sec. 5.1
+    gives R₀ = 3.27 and θ = 0.074.""",
     tell,
 )
