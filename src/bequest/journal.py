@@ -34,7 +34,6 @@ from bequest.version import provenance
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-    from types import TracebackType
 
     from bequest.engines.loop.engine import Loop
     from bequest.engines.loop.narration import Happening
@@ -124,12 +123,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         """Say how the run ended; nothing is lost without it."""
         try:
             if self._begun and not isinstance(error, CannotWrite):

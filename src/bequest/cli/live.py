@@ -22,7 +22,6 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     from rich.console import ConsoleOptions, RenderableType, RenderResult
 
@@ -199,12 +198,7 @@ class _Picture:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # What happened last may say why it failed.
         self._live.transient = kind is None or kind is KeyboardInterrupt
         self._live.stop()

@@ -193,16 +193,16 @@ def _heir(record: DepartureDocument) -> str:
 
 def _print_changes(out: Terminal, runs: Sequence[RunDocument]) -> None:
     """Say in words which nodes crashed, returned, joined or were forgotten, under which wills."""
-    stories: dict[tuple[int, str], list[str]] = {}
+    lines: dict[tuple[int, str], list[str]] = {}
     for run in runs:
         told = [(one["round"], _crash(one)) for one in run["departures"] if one["crashed"]]
         told += [(one["round"], _change(one)) for one in run["changes"]]
         for dated in told:
-            stories.setdefault(dated, []).append(run["will"])
-    if stories:
+            lines.setdefault(dated, []).append(run["will"])
+    if lines:
         out.print()
-    for (_, story), names in sorted(stories.items(), key=lambda one: one[0][0])[:SHOWN]:
-        out.print(story if len(names) == len(runs) else f"{story} ({' / '.join(names)})")
+    for (_, line), names in sorted(lines.items(), key=lambda one: one[0][0])[:SHOWN]:
+        out.print(line if len(names) == len(runs) else f"{line} ({' / '.join(names)})")
 
 
 def _crash(record: DepartureDocument) -> str:
@@ -227,14 +227,14 @@ def _change(change: ChangeDocument) -> str:
 
 def _steps(runs: Sequence[RunDocument]) -> list[str]:
     """Return why the steps were chosen: in full for one seed, in short for several."""
-    stories: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for run in runs:
-        story = "; ".join(_step(step) for step in run["steps"])
-        stories.setdefault(story, []).append(run["will"])
-    if len(stories) == 1:
-        return [f"step: {next(iter(stories))}"]
+        line = "; ".join(_step(step) for step in run["steps"])
+        lines.setdefault(line, []).append(run["will"])
+    if len(lines) == 1:
+        return [f"step: {next(iter(lines))}"]
     if len({run["seed"] for run in runs}) == 1:
-        return [f"step of {' / '.join(names)}: {story}" for story, names in stories.items()]
+        return [f"step of {' / '.join(names)}: {line}" for line, names in lines.items()]
     values = [step["value"] or 0.0 for run in runs for step in run["steps"]]
     return [f"step: {min(values):.3g} to {max(values):.3g}, chosen per seed; --json says why"]
 
