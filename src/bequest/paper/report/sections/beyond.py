@@ -23,16 +23,8 @@ AIMED = ("Drift(0)", "Drift(4)")
 OVER = "GT-C"
 # what never remembers; the wills that may never be worse
 NOTHING = "forgetful"
-SAFE = (
-    "observed",
-    "Drift(0)",
-    "Drift(1)",
-    "Drift(2)",
-    "Drift(4)",
-    "Drift(8)",
-    "Drift(4), secant",
-    "FullHessian",
-)
+DRIFTS = ("Drift(0)", "Drift(1)", "Drift(2)", "Drift(4)", "Drift(8)")
+SAFE = ("observed", *DRIFTS, "Drift(4), secant", "FullHessian")
 ORDER = ("classic", NOTHING, OVER, "GT-M", "Legacy-GT", *SAFE)
 BASELINE = "ADMM"
 # names for people; the rest go by their own
@@ -113,6 +105,8 @@ def tell(results: Sequence[Result]) -> Account:
     groups = grouped(results, "setup")
     setups = [_setup(aim, groups[name,]) for name, aim in AIMS.items() if (name,) in groups]
     missing = len(AIMS) - len(setups)
+    per_round = int(fact(results, BASELINE, "vectors per edge and round").worst)
+    exact = sum(setup.lines["FullHessian"].error.worst < PRECISION for setup in setups)
     met = [setup.reached(name) for setup in setups for name in AIMED]
     return Account(
         brief="gains over GT-C: "
@@ -127,7 +121,7 @@ def tell(results: Sequence[Result]) -> Account:
             f"{number(_least(setups, 'Drift(4)'))}. The rule from observables, which may choose "
             f"Drift(0) or what the paper has, gains {_span(setups, 'observed')}, and "
             f"{number(_least(setups, 'observed'))} on the worst seed. FullHessian, with (d + 1)/2 "
-            f"vectors more, is right to rounding on {_exact(setups)} of {len(setups)} setups."
+            f"vectors more, is right to rounding on {exact} of {len(setups)} setups."
             + (f" {missing} of the {len(AIMS)} setups have not been computed." if missing else ""),
             _baseline(setups),
         ),
@@ -147,7 +141,7 @@ def tell(results: Sequence[Result]) -> Account:
                 "Gains are over GT-C, seed by seed: the median one, and that of the worst seed. "
                 "ADMM sends no farewell; until the last departure it takes the exact minimisations "
                 "given, one per node and round, and sends "
-                + counted(_per_round(results), "vector")
+                + counted(per_round, "vector")
                 + " per edge and round, where gradient tracking takes one gradient and sends two.",
                 fold="All numbers, setup by setup",
             ),
@@ -209,10 +203,6 @@ def _most(results: Sequence[Result], name: str, key: str) -> float:
     return max(float(result.facts["methods"][name][key]) for result in results)
 
 
-def _per_round(results: Sequence[Result]) -> int:
-    return int(fact(results, BASELINE, "vectors per edge and round").worst)
-
-
 def _span(setups: Sequence[_Setup], name: str) -> str:
     """Write the smallest and the largest of the median gains."""
     gains = sorted(setup.lines[name].gain.median for setup in setups)
@@ -221,10 +211,6 @@ def _span(setups: Sequence[_Setup], name: str) -> str:
 
 def _least(setups: Sequence[_Setup], name: str) -> float:
     return min(setup.lines[name].gain.worst for setup in setups)
-
-
-def _exact(setups: Sequence[_Setup]) -> int:
-    return sum(setup.lines["FullHessian"].error.worst < PRECISION for setup in setups)
 
 
 def _baseline(setups: Sequence[_Setup]) -> str:
@@ -355,10 +341,8 @@ def _mark(line: _Line) -> Mark:
         "FullHessian": "s",
         BASELINE: "^",
     }
-    shape = shapes.get(line.name, "o")
-    plain = line.name.startswith("Drift") and shape == "o"
-    name = "Drift(0), (1), (2), (4), (8)" if plain else line.shown
-    return Mark(name, ROLES[line.name], line.vectors, line.error, shape)
+    name = "Drift(0), (1), (2), (4), (8)" if line.name in DRIFTS else line.shown
+    return Mark(name, ROLES[line.name], line.vectors, line.error, shapes.get(line.name, "o"))
 
 
 ITEM = Item(

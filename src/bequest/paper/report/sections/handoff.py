@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.paper.report import palette
 from bequest.paper.report.charts import Chart, Panel
 from bequest.paper.report.markup import HtmlTable, method, quartiles, spread
 from bequest.paper.report.measures import Sample, number, tally
@@ -24,7 +25,6 @@ COMBINATIONS = {
     "local, exact": ("GT-M", "local anchor, exact"),
     "local, printed": ("GT-M", "local anchor, printed"),
 }
-ROLES = {"GT-C": "gt-c", "GT-M": "gt-m"}
 ROUNDING = 1e-9
 FLOOR = 1e-16
 
@@ -131,7 +131,7 @@ def _chart(results: Sequence[Result]) -> Chart:
                 curve(
                     [np.maximum(result.arrays[f"{kind} {name}"], FLOOR) for result in results],
                     x,
-                    role=ROLES[of],
+                    role=palette.METHODS[of],
                     label=shown.replace(" anchor, ", ": "),
                     at=at,
                     # what coincides gets one band

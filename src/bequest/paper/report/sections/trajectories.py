@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bequest.paper.store import Result
 
 LEGACY, ORDERS = 2.0e-7, 7.0
+PRINTED = {"Legacy-GT": LEGACY}
 ROUNDING = 1e-16
 PLATEAUS = ("classic", "GT-M", "GT-P")
 
@@ -72,7 +73,7 @@ def tell(results: Sequence[Result]) -> Account:
                             (
                                 method(name),
                                 *spread(finals[name]),
-                                given(LEGACY) if name == "Legacy-GT" else "–",
+                                given(PRINTED[name]) if name in PRINTED else "–",
                             )
                             for name in METHODS
                         ),
@@ -89,7 +90,7 @@ def tell(results: Sequence[Result]) -> Account:
         ),
         checks=_checks(results, finals, biases, orders),
         csv=(
-            *(CsvRow("Sec. 5.1", m, "final error", finals[m], _printed(m)) for m in METHODS),
+            *(CsvRow("Sec. 5.1", m, "final error", finals[m], PRINTED.get(m)) for m in METHODS),
             *(CsvRow("Sec. 5.1", m, "limit error", biases[m]) for m in METHODS),
             CsvRow("Sec. 5.1", "Legacy-GT", "orders below classic", orders, ORDERS),
         ),
@@ -107,10 +108,6 @@ def _orders(classic: float, legacy: float) -> float:
     if not (math.isfinite(classic) and math.isfinite(legacy)):
         return 0.0
     return math.log10(max(classic, ROUNDING) / max(legacy, ROUNDING))
-
-
-def _printed(name: str) -> float | None:
-    return LEGACY if name == "Legacy-GT" else None
 
 
 def _checks(
