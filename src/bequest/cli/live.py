@@ -47,7 +47,7 @@ def watching(title: str, *, nodes: int) -> Iterator[Callable[[View], None]]:
 
     Args:
         title: which run it is.
-        nodes: how many there are, counting those who are not there yet.
+        nodes: how many there are, counting those that are not there yet.
     """
     # Ray prints what happens to its processes on the driver's *standard output*, in between our
     # JSON, even without log_to_driver. What matters of it is among our notices. Ray reads
@@ -239,7 +239,7 @@ class Picture:
 
     Attributes:
         title: which run.
-        nodes: how many there are, counting those who are not there yet.
+        nodes: how many there are, counting those that are not there yet.
         view: how it is.
         rate: rounds per second; None if not known yet.
     """
