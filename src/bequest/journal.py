@@ -313,7 +313,11 @@ def read(path: Path) -> Log:
     match _fields(path, line, 1):
         case {"run": None | dict() as run, "engine": {"hosts": int() | dict() as hosts}}:
             try:
-                placed = hosts if isinstance(hosts, int) else _placement(hosts)
+                placed = (
+                    hosts
+                    if isinstance(hosts, int)
+                    else {int(node): str(host) for node, host in hosts.items()}
+                )
                 return Log(path, provenance, None if run is None else _origin(run), placed)
             except (KeyError, ValueError) as error:
                 raise _damaged(path, 1, "its keys are not those of a header") from error
@@ -331,10 +335,6 @@ def _origin(run: Mapping[str, object]) -> Origin:
         case {"file": str(file), "toml": str(toml), "label": str(label), "seed": int(seed)}:
             return Origin(file, toml, label, seed)
     raise ValueError("not an origin")
-
-
-def _placement(hosts: Mapping[str, object]) -> dict[int, str]:
-    return {int(node): str(host) for node, host in hosts.items()}
 
 
 def _fields(path: Path, line: bytes, place: int) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from bequest.cli.terminal import plural
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -155,8 +157,7 @@ def progress_line(view: View, rate: float | None) -> str:
     if rate is not None:
         parts.append(_rate(rate))
     name, value = _distance(view)
-    count = len(view.members)
-    return ", ".join([*parts, f"{count} node{'' if count == 1 else 's'}", f"{name} {value}"])
+    return ", ".join([*parts, plural(len(view.members), "node"), f"{name} {value}"])
 
 
 # --- the picture ---------------------------------------------------------------------------
@@ -295,7 +296,7 @@ class Picture:
         rate = "- rounds/s" if self.rate is None else _rate(self.rate)
         parts = [rate, f"{len(view.members)} of {self.nodes} nodes"]
         if view.departures:
-            parts.append(f"{view.departures} departure{'' if view.departures == 1 else 's'}")
+            parts.append(plural(view.departures, "departure"))
         if view.status is not None:
             parts.append(str(view.status))
         return "   ".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bequest.cli.terminal import Terminal, table
+from bequest.cli.terminal import Terminal, plural, table
 from bequest.documents import NOT_RUN, by_will, median_and_least
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def print_found(file: RunFile, found: Found) -> None:
     runs, nobody_left = list(found.runs.values()), list(found.nobody_left.values())
     seeds, wills = len(file.seeds), found.wills(file)
     out.print(
-        f"{file.path}: {_plural(len(wills), 'will')}, {_plural(seeds, 'seed')}, "
-        f"{_plural(file.rounds, 'round')} each\n"
+        f"{file.path}: {plural(len(wills), 'will')}, {plural(seeds, 'seed')}, "
+        f"{plural(file.rounds, 'round')} each\n"
     )
     out.print(_comparison(wills, nobody_left, several=seeds > 1))
     for line in _left_out(found.not_run, several=seeds > 1):
@@ -169,7 +169,7 @@ def _print_departures(out: Terminal, runs: Sequence[RunDocument]) -> None:
             run["will"] if index == 0 else "",
             str(record["round"]),
             str(record["node"]),
-            _heir(record),
+            "nobody" if record["heir"] is None else str(record["heir"]),
             record["choice"],
             f"{record['vectors']:g}",
             str(record["bytes"]),
@@ -184,11 +184,6 @@ def _print_departures(out: Terminal, runs: Sequence[RunDocument]) -> None:
     out.print(table(headers, rows[:SHOWN], text=(0, 4)))
     if len(rows) > SHOWN:
         out.print(f"... and {len(rows) - SHOWN} more; --json shows them all")
-
-
-def _heir(record: DepartureDocument) -> str:
-    """Return the node that got something of it, or "nobody"."""
-    return "nobody" if record["heir"] is None else str(record["heir"])
 
 
 def _print_changes(out: Terminal, runs: Sequence[RunDocument]) -> None:
@@ -248,10 +243,6 @@ def _statuses(counts: dict[str, int]) -> str:
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{status} {count}" for status, count in sorted(counts.items()))
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def number(value: float | None, missing: str = "-", *, digits: int = 3) -> str:

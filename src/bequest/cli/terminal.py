@@ -61,6 +61,11 @@ def pairs(rows: Sequence[Sequence[str]]) -> Table:
     return result
 
 
+def plural(count: int, noun: str) -> str:
+    """Return how many there are of something."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 class Meter:
     """A progress bar on stderr, shown only in a terminal, and only for long work."""
 

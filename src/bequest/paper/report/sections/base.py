@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 METHODS = ("classic", "GT-P", "GT-M", "GT-C", "Legacy-GT")
 DIVERGED = str(Status.DIVERGED)
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,11 @@ class Item:
     beyond: bool = False
 
 
-def grouped(results: Iterable[Result], *keys: str) -> dict[tuple[Any, ...], list[Result]]:
-    """Return the results by the values of these parameters."""
-    groups: dict[tuple[Any, ...], list[Result]] = {}
-    for result in results:
-        groups.setdefault(tuple(result.params[key] for key in keys), []).append(result)
-    return groups
+def grouped(results: Sequence[Result], *keys: str, order: Iterable[Key]) -> dict[Key, list[Result]]:
+    """Return the results by the value of a parameter, or of several; in this order."""
+    value = itemgetter(*keys)
+    groups = {one: [result for result in results if value(result.params) == one] for one in order}
+    return {one: found for one, found in groups.items() if found}
 
 
 def fact(results: Iterable[Result], *path: str) -> Sample:

@@ -102,8 +102,8 @@ class _Setup:
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    groups = grouped(results, "setup")
-    setups = [_setup(aim, groups[name,]) for name, aim in AIMS.items() if (name,) in groups]
+    groups = grouped(results, "setup", order=AIMS)
+    setups = [_setup(AIMS[name], found) for name, found in groups.items()]
     missing = len(AIMS) - len(setups)
     per_round = int(fact(results, BASELINE, "vectors per edge and round").worst)
     exact = sum(setup.lines["FullHessian"].error.worst < PRECISION for setup in setups)

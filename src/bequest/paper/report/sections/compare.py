@@ -31,7 +31,7 @@ HEADS = (
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    groups = {t1: found for (t1,), found in sorted(grouped(results, "t1").items())}
+    groups = grouped(results, "t1", order=sorted({int(r.params["t1"]) for r in results}))
     first, last = next(iter(groups.values())), next(reversed(groups.values()))
     t_first, t_last = next(iter(groups)), next(reversed(groups))
     early, late = (fact(found, "methods", "Legacy-GT", "bias") for found in (first, last))

@@ -35,8 +35,7 @@ EARLY = 5
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    found = grouped(results, "setup")
-    groups = {setup: found[(setup,)] for setup in SETUPS if (setup,) in found}
+    groups = grouped(results, "setup", order=SETUPS)
     times = [int(t) for t in results[0].arrays["times"]]
     sentences = []
     for setup, runs in groups.items():

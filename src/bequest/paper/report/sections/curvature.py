@@ -22,8 +22,7 @@ BASES = {"random": "own eigenbases", "shared": "one shared eigenbasis"}
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    found = grouped(results, "basis")
-    groups = {basis: found[(basis,)] for basis in BASES if (basis,) in found}
+    groups = grouped(results, "basis", order=BASES)
     midpoint = float(results[0].facts["midpoint"])
     best = {basis: Sample.of(_best(run) for run in runs) for basis, runs in groups.items()}
     price = {basis: Sample.of(_price(run) for run in runs) for basis, runs in groups.items()}

@@ -62,11 +62,9 @@ AIMS = {"quadratic": Aim(0.80, 1.25), "logistic": Aim(0.70, 1.25, stretch=0.80)}
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    groups = grouped(results, "setup")
     found = {
-        name: DecisionGroup(title, [d for result in groups[name,] for d in decisions_of(result)])
-        for name, title in SETUPS.items()
-        if (name,) in groups
+        name: DecisionGroup(SETUPS[name], [d for result in some for d in decisions_of(result)])
+        for name, some in grouped(results, "setup", order=SETUPS).items()
     }
     families = [family for family in (family_of(name, found) for name in AIMS) if family.setups]
     every = [setup for family in families for setup in family.setups]

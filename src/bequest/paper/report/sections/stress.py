@@ -53,8 +53,8 @@ class _Row:
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    groups = grouped(results, "kappa", "k", "t1")
-    rows = [_row(key, groups[key]) for key in PRINTED if key in groups]
+    groups = grouped(results, "kappa", "k", "t1", order=PRINTED)
+    rows = [_row(key, found) for key, found in groups.items()]
     gains = ", ".join(number(row.gain.median) for row in rows)
     printed = ", ".join(given(row.printed.gain) for row in rows)
     smallest = min(row.gain.worst for row in rows)
