@@ -56,13 +56,9 @@ _KINDS = {type(happening): kind for kind, happening in _HAPPENINGS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which run of which run file a log is of.
+    """Which run of which run file a log is of: by the will's label and the seed.
 
-    Attributes:
-        file: where the run file was; the files that it names are next to it.
-        toml: its text.
-        label: that of the will.
-        seed: the seed.
+    The files that the run file names are next to it; ``toml`` is its text.
     """
 
     file: str

@@ -236,13 +236,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A run as it is now, drawn into the terminal that there is.
+    """A run of that many nodes as it is now, drawn into the terminal that there is.
 
-    Attributes:
-        title: which run.
-        nodes: how many there are, counting those that are not there yet.
-        view: how it is.
-        rate: rounds per second; None if not known yet.
+    ``rate`` is in rounds per second; None if not known yet.
     """
 
     title: str

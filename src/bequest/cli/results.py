@@ -29,12 +29,9 @@ SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came out.
+    """What came out of which run, and what could not be run with its will, though others could.
 
-    Attributes:
-        runs: number -> what was run.
-        not_run: what could not be run with its will, though others could.
-        nobody_left: seed -> how the optimum of all the data classifies.
+    ``nobody_left`` is, seed by seed, how the optimum of all the data classifies.
     """
 
     runs: dict[int, RunDocument] = field(default_factory=dict)

@@ -23,12 +23,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One number per seed.
-
-    Attributes:
-        values: the numbers; infinite where a run diverged or there is no number.
-        bad: whether large or small numbers are bad.
-    """
+    """One number per seed, infinite where a run diverged; ``bad`` numbers are large, or small."""
 
     values: tuple[float, ...]
     bad: Literal["large", "small"] = "large"

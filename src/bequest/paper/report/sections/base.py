@@ -48,9 +48,6 @@ class Account:
         brief: the result in one line, for the table at the top.
         found: the result in a paragraph or two.
         sample: how much it rests on.
-        chart: the figure.
-        caption: below the figure.
-        tables: the numbers.
         checks: what the verdict rests on.
         csv: the numbers again, for the CSV file.
         notes: where bequest does something else than the paper, as far as these numbers go.
@@ -127,7 +124,7 @@ def curve(
     since: float = -np.inf,
     **style: Any,  # noqa: ANN401 - whatever Series takes
 ) -> Series:
-    """Return median and quartiles over seeds as a line with a band.
+    """Return median and quartiles over seeds, a row each, as a line with a band.
 
     Args:
         rows: one row per seed.
