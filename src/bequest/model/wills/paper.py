@@ -88,6 +88,7 @@ class PointOnly(Will):
 
     cap: float | None = 0.5
     label: ClassVar[str] = "point only (GT-P)"
+    needs_pilot = True  # the schedule eq:etat divides by the pilot's certificate
 
     def __post_init__(self) -> None:
         if self.cap is not None and not (math.isfinite(self.cap) and self.cap > 0):
@@ -95,11 +96,6 @@ class PointOnly(Will):
                 f"PointOnly(cap={self.cap}).",
                 remedy="Use a positive number (weights are at most cap/step), or None for no cap.",
             )
-
-    @property
-    def needs_pilot(self) -> bool:
-        """The schedule eq:etat divides by the pilot's certificate."""
-        return True
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the penalty with the scheduled weight."""
