@@ -625,8 +625,8 @@ def buddies_of(
         for level in range(len(where[node]) if where else 0):
             there = {j: where[j][level] for j in left + found}
             left = [j for j in left if there[j] != where[node][level]] or left
-            crowd = {j: sum(there[b] == there[j] for b in found) for j in left}
-            left = [j for j in left if crowd[j] == min(crowd.values())]
+            together = {j: sum(there[b] == there[j] for b in found) for j in left}
+            left = [j for j in left if together[j] == min(together.values())]
         found += left[:1]
     return found
 

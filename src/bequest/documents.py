@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from typing import TYPE_CHECKING, NotRequired, TypedDict, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar, cast
 
 from bequest.errors import OptimumUnknown
 from bequest.model.outcome import Status
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 NOT_RUN = "not run"
 # a count of vectors or of bytes
 Size = TypeVar("Size", int, float)
+Document = TypeVar("Document", "DepartureDocument", "ChangeDocument")
 
 
 class DepartureDocument(TypedDict):
@@ -161,8 +163,8 @@ def document_of(run: Run, *, will: str, seed: int, exam: Exam | None = None) -> 
             for step in run.steps
         ],
         "pilot": _pilot(run.pilot),
-        "departures": [_departure(record) for record in run.departures],
-        "changes": [_change(record) for record in run.changes],
+        "departures": [_document(record, DepartureDocument) for record in run.departures],
+        "changes": [_document(record, ChangeDocument) for record in run.changes],
         "certificate": None if offset is None else run.certificate.as_dict(),
         "provenance": dict(run.provenance),
     }
@@ -255,39 +257,18 @@ def _pilot(pilot: Pilot | None) -> dict[str, float | None] | None:
     return {name: _number(getattr(pilot, name)) for name in names}
 
 
-def _departure(record: DepartureRecord) -> DepartureDocument:
-    return {
-        "node": record.node,
-        "round": record.round,
-        "will": record.will,
-        "choice": record.choice,
-        "why": record.why,
-        "heir": record.heir,
-        "vectors": record.vectors,
-        "bytes": record.bytes,
-        "bounds": {branch: _number(bound) for branch, bound in record.bounds.items()},
-        "predicted": {branch: _number(move) for branch, move in record.predicted.items()},
-        "hindsight": {branch: _number(move) for branch, move in record.hindsight.items()},
-        "passed_on": list(record.passed_on),
-        "lost": list(record.lost),
-        "bridges": [list(bridge) for bridge in record.bridges],
-        "crashed": record.crashed,
-        "failed": record.failed,
-        "checkpoint": record.checkpoint,
-    }
+def _document(record: DepartureRecord | ChangeRecord, kind: type[Document]) -> Document:
+    """Return a record as a document of that kind, whose names are those of the record."""
+    return cast("Document", {name: _plain(getattr(record, name)) for name in kind.__annotations__})
 
 
-def _change(record: ChangeRecord) -> ChangeDocument:
-    return {
-        "kind": record.kind,
-        "node": record.node,
-        "round": record.round,
-        "holder": record.holder,
-        "sponsor": record.sponsor,
-        "neighbours": list(record.neighbours),
-        "exact": record.exact,
-        "why": record.why,
-    }
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
+    match value:
+        case tuple():
+            return [_plain(part) for part in value]
+        case Mapping():
+            return {name: _number(part) for name, part in value.items()}
+    return value
 
 
 def _numbers(vector: Vector | None) -> list[float | None] | None:

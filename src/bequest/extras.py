@@ -30,11 +30,7 @@ def is_there(extra: Extra) -> bool:
 
 
 def need(*extras: Extra, what: str) -> None:
-    """Go on only if all of these are installed.
-
-    Args:
-        extras: which.
-        what: what needs them, to begin a sentence with.
+    """Go on only if all of these are installed; ``what`` needs them, and begins the sentence.
 
     Raises:
         NotInstalled: some are not.

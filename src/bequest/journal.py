@@ -34,7 +34,6 @@ from bequest.version import provenance
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-    from types import TracebackType
 
     from bequest.engines.loop.engine import Loop
     from bequest.engines.loop.narration import Happening
@@ -57,13 +56,9 @@ _KINDS = {type(happening): kind for kind, happening in _HAPPENINGS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which run of which run file a log is of.
+    """Which run of which run file a log is of: by the will's label and the seed.
 
-    Attributes:
-        file: where the run file was; the files that it names are next to it.
-        toml: its text.
-        label: that of the will.
-        seed: the seed.
+    The files that the run file names are next to it; ``toml`` is its text.
     """
 
     file: str
@@ -124,12 +119,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         """Say how the run ended; nothing is lost without it."""
         try:
             if self._begun and not isinstance(error, CannotWrite):
@@ -319,7 +309,11 @@ def read(path: Path) -> Log:
     match _fields(path, line, 1):
         case {"run": None | dict() as run, "engine": {"hosts": int() | dict() as hosts}}:
             try:
-                placed = hosts if isinstance(hosts, int) else _placement(hosts)
+                placed = (
+                    hosts
+                    if isinstance(hosts, int)
+                    else {int(node): str(host) for node, host in hosts.items()}
+                )
                 return Log(path, provenance, None if run is None else _origin(run), placed)
             except (KeyError, ValueError) as error:
                 raise _damaged(path, 1, "its keys are not those of a header") from error
@@ -337,10 +331,6 @@ def _origin(run: Mapping[str, object]) -> Origin:
         case {"file": str(file), "toml": str(toml), "label": str(label), "seed": int(seed)}:
             return Origin(file, toml, label, seed)
     raise ValueError("not an origin")
-
-
-def _placement(hosts: Mapping[str, object]) -> dict[int, str]:
-    return {int(node): str(host) for node, host in hosts.items()}
 
 
 def _fields(path: Path, line: bytes, place: int) -> dict[str, Any]:

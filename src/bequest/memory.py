@@ -34,14 +34,7 @@ def here() -> float:
 
 
 def check(size: float, what: str, *, remedy: str, error: type[InvalidInput]) -> None:
-    """Raise the error if this is more memory than there is.
-
-    Args:
-        size: about how many bytes are needed.
-        what: what needs them, to begin a sentence with.
-        remedy: what to do about it.
-        error: which error.
-    """
+    """Raise the error if this many bytes are more than there are; ``what`` begins the sentence."""
     there = here()
     if size > there:
         raise error(

@@ -75,7 +75,7 @@ def test_the_newest_pairs_are_not_all_that_is_left(incarnations):
             assert later >= 5, (age, held)
 
 
-def test_a_chapter_can_be_read_as_it_was():
+def test_an_epoch_can_be_read_as_it_was():
     X, Z = np.arange(12.0).reshape(6, 2), -np.arange(12.0).reshape(6, 2)
     path = history.EpochPath(X, Z)
     before = path.until(2)

@@ -605,7 +605,7 @@ def test_a_departure_costs_less_than_twenty_rounds(hessian):
             begin = time.perf_counter()
             work()
             times.append(time.perf_counter() - begin)
-        return float(np.median(times))
+        return min(times)  # a busy machine only adds to it
 
     def leave():
         estate = Estate(0, 15, 9, loss, X[-1], Z[-1], X[0], setting, recent=path)

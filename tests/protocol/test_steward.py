@@ -1741,7 +1741,7 @@ def test_it_can_be_replaced_again_and_again():
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_somebody_outside_who_is_condemned_while_it_asks_is_told(answered):
+def test_a_node_outside_that_is_declared_lost_while_it_asks_is_told(answered):
     desk = Desk(PATH).running()
     other = Successor(desk, (0, 1, 2, 9))
     asks = situation(desk, 9, begun=None, purpose="join", known=(0,), newest=0)
@@ -1834,7 +1834,7 @@ def test_a_verdict_while_it_asks_takes_back_the_requests_of_lives_that_are_over(
         assert (committed.arrival.node, other.steward.register.incarnations[2]) == (2, 1)
 
 
-def test_who_asks_while_it_asks_and_is_condemned_is_told():
+def test_a_node_that_asks_again_and_is_declared_lost_is_told():
     """It was not there when everybody was asked, so that it never answers."""
     desk = Desk(PATH).running()
     other = Successor(desk, (0, 1, 2))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bequest.data import Score
-    from bequest.demo.digits import Comparison, ScoredRun
+    from bequest.demo.digits import Comparison
 
 _NOBODY = "nobody left"
 
@@ -27,20 +27,29 @@ def demonstrate(*, seed: int, folder: Path) -> None:
     with Meter(digits.work()) as meter:
         comparison = digits.study(seed, watch=meter.part)
     out = Terminal()
-    out.print(_story())
-    for schedule in digits.SCHEDULES:
-        out.print(f"\n{_when(schedule)}\n")
+    out.print(
+        "Ten silos, one handwritten digit each, learn together to tell all ten apart.\n"
+        f"Then the silos of {_listed(digits.LEAVERS)} leave for good."
+    )
+    for schedule, rounds in digits.SCHEDULES.items():
+        out.print(f"\nThey leave {schedule}, after rounds {_listed(rounds)}:\n")
         out.print(_table(comparison, schedule))
         out.print()
         for scored in comparison.under(schedule):
-            for line in _choices(scored):
-                out.print(line)
+            records = [record for record in scored.run.departures if record.heir is not None]
+            if records:
+                told = ", ".join(f"{r.node} to {r.heir} {r.choice}" for r in records)
+                out.print(f"{scored.will}: {told}")
     out.print(
         f"\n{_legend(comparison)}\n"
         "... to ...: which silo bequeathed to which, and which memory the will chose"
     )
-    for line in _unsettled(comparison):
-        out.print(line)
+    for scored in comparison.runs:
+        if scored.unsettled:
+            out.print(
+                f"not settled: {scored.will}, {scored.schedule}: {scored.unsettled} images would "
+                "change with more rounds"
+            )
     written = _draw(comparison, folder)
     out.print(f"\nwritten to {' and '.join(map(str, written))}")
 
@@ -71,17 +80,6 @@ def demonstrate_for_real(*, seed: int, address: str | None) -> None:
     out.print(f"\n{_legend(comparison)}")
 
 
-def _story() -> str:
-    return (
-        "Ten silos, one handwritten digit each, learn together to tell all ten apart.\n"
-        f"Then the silos of {_listed(digits.LEAVERS)} leave for good."
-    )
-
-
-def _when(schedule: str) -> str:
-    return f"They leave {schedule}, after rounds {_listed(digits.SCHEDULES[schedule])}:"
-
-
 def _legend(comparison: Comparison) -> str:
     return (
         f"right: percent of the {comparison.exam.y.size} test images that the survivors' mean "
@@ -100,25 +98,6 @@ def _table(comparison: Comparison, schedule: str) -> object:
 def _percent(score: Score) -> list[str]:
     recall = ["-" if value is None else f"{100 * value:.0f}" for value in score.recall.values()]
     return [f"{100 * score.accuracy:.1f}", *recall]
-
-
-def _choices(scored: ScoredRun) -> list[str]:
-    """Return to which heir each leaver bequeathed, and what."""
-    records = [record for record in scored.run.departures if record.heir is not None]
-    if not records:
-        return []
-    told = ", ".join(f"{r.node} to {r.heir} {r.choice}" for r in records)
-    return [f"{scored.will}: {told}"]
-
-
-def _unsettled(comparison: Comparison) -> list[str]:
-    """Return which models would still change with more rounds."""
-    return [
-        f"not settled: {scored.will}, {scored.schedule}: {scored.unsettled} images would change "
-        "with more rounds"
-        for scored in comparison.runs
-        if scored.unsettled
-    ]
 
 
 def _draw(comparison: Comparison, folder: Path) -> list[Path]:

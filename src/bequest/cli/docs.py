@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
+from bequest.cli.guard import not_found
 from bequest.cli.terminal import Terminal, pairs
-from bequest.errors import InvalidInput
 
 # The page to begin with comes first.
 _FIRST = ("quickstart", "run-file", "choosing-a-will")
@@ -22,11 +21,7 @@ def show(page: str | None) -> None:
         return
     name = page.removesuffix(".md")
     if name not in pages:
-        close = difflib.get_close_matches(name, pages, n=1)
-        hint = f"Did you mean {close[0]}? " if close else ""
-        raise InvalidInput(
-            f"There is no page called {page!r}.", remedy=f"{hint}There are: {', '.join(pages)}."
-        )
+        raise not_found("page", page, pages)
     print(pages[name].read_text("utf-8").rstrip())
 
 

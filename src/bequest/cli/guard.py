@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 import sys
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from bequest.errors import BequestError
+from bequest.errors import BequestError, InvalidInput
 from bequest.files import NO_ROOM
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import TextIO
 
 USAGE, INTERRUPTED, CLOSED_PIPE = 2, 130, 141  # the last two as the shell counts signals
@@ -82,3 +84,13 @@ def explain(what: str, remedy: str) -> None:
         typer.echo(f"error: {what}\nwhat to do: {remedy}", err=True)
     except OSError:  # there is no room for that either; the exit code says it
         _give_up(sys.stderr)
+
+
+def not_found(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
+    """Return the error that names what there is, and what may have been meant."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"Did you mean {close[0]}? " if close else ""
+    return InvalidInput(
+        f"There is no {kind} called {name!r}.", remedy=f"{hint}There are: {', '.join(names)}."
+    )

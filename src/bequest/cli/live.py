@@ -20,9 +20,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from bequest.cli.terminal import plural
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     from rich.console import ConsoleOptions, RenderableType, RenderResult
 
@@ -48,7 +49,7 @@ def watching(title: str, *, nodes: int) -> Iterator[Callable[[View], None]]:
 
     Args:
         title: which run it is.
-        nodes: how many there are, counting those who are not there yet.
+        nodes: how many there are, counting those that are not there yet.
     """
     # Ray prints what happens to its processes on the driver's *standard output*, in between our
     # JSON, even without log_to_driver. What matters of it is among our notices. Ray reads
@@ -156,8 +157,7 @@ def progress_line(view: View, rate: float | None) -> str:
     if rate is not None:
         parts.append(_rate(rate))
     name, value = _distance(view)
-    count = len(view.members)
-    return ", ".join([*parts, f"{count} node{'' if count == 1 else 's'}", f"{name} {value}"])
+    return ", ".join([*parts, plural(len(view.members), "node"), f"{name} {value}"])
 
 
 # --- the picture ---------------------------------------------------------------------------
@@ -199,12 +199,7 @@ class _Picture:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # What happened last may say why it failed.
         self._live.transient = kind is None or kind is KeyboardInterrupt
         self._live.stop()
@@ -241,13 +236,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A run as it is now, drawn into the terminal that there is.
+    """A run of that many nodes as it is now, drawn into the terminal that there is.
 
-    Attributes:
-        title: which run.
-        nodes: how many there are, counting those who are not there yet.
-        view: how it is.
-        rate: rounds per second; None if not known yet.
+    ``rate`` is in rounds per second; None if not known yet.
     """
 
     title: str
@@ -301,7 +292,7 @@ class Picture:
         rate = "- rounds/s" if self.rate is None else _rate(self.rate)
         parts = [rate, f"{len(view.members)} of {self.nodes} nodes"]
         if view.departures:
-            parts.append(f"{view.departures} departure{'' if view.departures == 1 else 's'}")
+            parts.append(plural(view.departures, "departure"))
         if view.status is not None:
             parts.append(str(view.status))
         return "   ".join(parts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bequest import journal
 from bequest.cli.guard import explain
-from bequest.cli.terminal import Meter
+from bequest.cli.terminal import Meter, plural
 from bequest.engines.loop.narration import name_of, told
 from bequest.errors import InvalidLog, ReplayDiffers, UnknownNode
 from bequest.journal import End
@@ -129,8 +129,7 @@ class _Reader:
         for words in self._latest or ():
             print(words)
         if identical:
-            events = "1 event" if self._count == 1 else f"{self._count} events"
-            print(f"{events} replayed, every state identical")
+            print(f"{plural(self._count, 'event')} replayed, every state identical")
         if self._end is not None and self._end.why is not None:
             print(f"the run broke off there: {_printable(self._end.why)}")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from bequest import extras, files
+from bequest.cli.guard import not_found
 from bequest.cli.terminal import Meter, Terminal
-from bequest.errors import InvalidInput
 from bequest.paper import studies
 from bequest.paper.report import pages
 from bequest.paper.studies.study import carry_out
@@ -38,12 +37,7 @@ def reproduce(names: Sequence[str], *, folder: Path, again: bool) -> None:
 def _checked(names: Sequence[str]) -> Sequence[str]:
     for name in names:
         if name not in studies.NAMES:
-            close = difflib.get_close_matches(name, studies.NAMES, n=1)
-            hint = f"Did you mean {close[0]}? " if close else ""
-            raise InvalidInput(
-                f"There is no study called {name!r}.",
-                remedy=f"{hint}There are: {', '.join(studies.NAMES)}.",
-            )
+            raise not_found("study", name, studies.NAMES)
     # in the order of the report, each once
     return [name for name in studies.NAMES if name in names] if names else studies.NAMES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bequest.cli.terminal import Terminal, table
+from bequest.cli.terminal import Terminal, plural, table
 from bequest.documents import NOT_RUN, by_will, median_and_least
 
 if TYPE_CHECKING:
@@ -29,12 +29,9 @@ SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came out.
+    """What came out of which run, and what could not be run with its will, though others could.
 
-    Attributes:
-        runs: number -> what was run.
-        not_run: what could not be run with its will, though others could.
-        nobody_left: seed -> how the optimum of all the data classifies.
+    ``nobody_left`` is, seed by seed, how the optimum of all the data classifies.
     """
 
     runs: dict[int, RunDocument] = field(default_factory=dict)
@@ -62,8 +59,8 @@ def print_found(file: RunFile, found: Found) -> None:
     runs, nobody_left = list(found.runs.values()), list(found.nobody_left.values())
     seeds, wills = len(file.seeds), found.wills(file)
     out.print(
-        f"{file.path}: {_plural(len(wills), 'will')}, {_plural(seeds, 'seed')}, "
-        f"{_plural(file.rounds, 'round')} each\n"
+        f"{file.path}: {plural(len(wills), 'will')}, {plural(seeds, 'seed')}, "
+        f"{plural(file.rounds, 'round')} each\n"
     )
     out.print(_comparison(wills, nobody_left, several=seeds > 1))
     for line in _left_out(found.not_run, several=seeds > 1):
@@ -169,7 +166,7 @@ def _print_departures(out: Terminal, runs: Sequence[RunDocument]) -> None:
             run["will"] if index == 0 else "",
             str(record["round"]),
             str(record["node"]),
-            _heir(record),
+            "nobody" if record["heir"] is None else str(record["heir"]),
             record["choice"],
             f"{record['vectors']:g}",
             str(record["bytes"]),
@@ -186,23 +183,18 @@ def _print_departures(out: Terminal, runs: Sequence[RunDocument]) -> None:
         out.print(f"... and {len(rows) - SHOWN} more; --json shows them all")
 
 
-def _heir(record: DepartureDocument) -> str:
-    """Return the node that got something of it, or "nobody"."""
-    return "nobody" if record["heir"] is None else str(record["heir"])
-
-
 def _print_changes(out: Terminal, runs: Sequence[RunDocument]) -> None:
     """Say in words which nodes crashed, returned, joined or were forgotten, under which wills."""
-    stories: dict[tuple[int, str], list[str]] = {}
+    lines: dict[tuple[int, str], list[str]] = {}
     for run in runs:
         told = [(one["round"], _crash(one)) for one in run["departures"] if one["crashed"]]
         told += [(one["round"], _change(one)) for one in run["changes"]]
         for dated in told:
-            stories.setdefault(dated, []).append(run["will"])
-    if stories:
+            lines.setdefault(dated, []).append(run["will"])
+    if lines:
         out.print()
-    for (_, story), names in sorted(stories.items(), key=lambda one: one[0][0])[:SHOWN]:
-        out.print(story if len(names) == len(runs) else f"{story} ({' / '.join(names)})")
+    for (_, line), names in sorted(lines.items(), key=lambda one: one[0][0])[:SHOWN]:
+        out.print(line if len(names) == len(runs) else f"{line} ({' / '.join(names)})")
 
 
 def _crash(record: DepartureDocument) -> str:
@@ -227,14 +219,14 @@ def _change(change: ChangeDocument) -> str:
 
 def _steps(runs: Sequence[RunDocument]) -> list[str]:
     """Return why the steps were chosen: in full for one seed, in short for several."""
-    stories: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for run in runs:
-        story = "; ".join(_step(step) for step in run["steps"])
-        stories.setdefault(story, []).append(run["will"])
-    if len(stories) == 1:
-        return [f"step: {next(iter(stories))}"]
+        line = "; ".join(_step(step) for step in run["steps"])
+        lines.setdefault(line, []).append(run["will"])
+    if len(lines) == 1:
+        return [f"step: {next(iter(lines))}"]
     if len({run["seed"] for run in runs}) == 1:
-        return [f"step of {' / '.join(names)}: {story}" for story, names in stories.items()]
+        return [f"step of {' / '.join(names)}: {line}" for line, names in lines.items()]
     values = [step["value"] or 0.0 for run in runs for step in run["steps"]]
     return [f"step: {min(values):.3g} to {max(values):.3g}, chosen per seed; --json says why"]
 
@@ -248,10 +240,6 @@ def _statuses(counts: dict[str, int]) -> str:
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{status} {count}" for status, count in sorted(counts.items()))
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def number(value: float | None, missing: str = "-", *, digits: int = 3) -> str:

@@ -13,7 +13,6 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
 
 # Without a terminal there is no width to fit into.
 _UNLIMITED = 10_000
@@ -62,6 +61,11 @@ def pairs(rows: Sequence[Sequence[str]]) -> Table:
     return result
 
 
+def plural(count: int, noun: str) -> str:
+    """Return how many there are of something."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 class Meter:
     """A progress bar on stderr, shown only in a terminal, and only for long work."""
 
@@ -74,12 +78,7 @@ class Meter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 

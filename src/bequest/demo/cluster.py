@@ -36,11 +36,7 @@ ROUNDS = 600
 
 
 class Reaper:
-    """Watches a run and sends the signals in their rounds.
-
-    Attributes:
-        sent: digit -> the signal that its silo got, and the round of it.
-    """
+    """Watches a run and sends the signals; ``sent`` is digit -> which signal, in which round."""
 
     def __init__(self, watch: Callable[[View], None] | None = None) -> None:
         self._watch = watch

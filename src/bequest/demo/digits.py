@@ -98,11 +98,9 @@ def work() -> int:
 
 
 def study(seed: int, *, watch: Watch | None = None) -> Comparison:
-    """Run each will once under each schedule.
+    """Run each will once under each schedule; ``watch`` hears about the rounds of every run.
 
-    Args:
-        seed: of the chords, and of the choice of test images.
-        watch: hears about the rounds of every run.
+    The seed is that of the chords, and of the choice of test images.
     """
     problem, exam = setting(seed)
     graph = graphs.ring_with_chords(len(DIGITS), chords=CHORDS, seed=seed)

@@ -111,7 +111,7 @@ def _head(figure: Any, title: str, subtitle: str, *, left: float) -> None:  # no
 
 
 def _network(axes: Any, run: Run) -> None:  # noqa: ANN401
-    """Draw the nodes in a circle: those who left faded, with an arrow to their heir."""
+    """Draw the nodes in a circle: those that left faded, with an arrow to their heir."""
     from matplotlib.patches import Circle, FancyArrowPatch
 
     n = run.graph.n
@@ -182,7 +182,7 @@ def _network(axes: Any, run: Run) -> None:  # noqa: ANN401
 
 
 def _lineage(heir: int, heirs: Mapping[int, Sequence[int]]) -> list[int]:
-    """Return whom a node remembers in the end: those who left to it, and whom they remembered."""
+    """Return the nodes that an heir remembers in the end, of leavers and of their own leavers."""
     remembered = []
     for node in heirs.get(heir, ()):
         remembered += [node, *_lineage(node, heirs)]

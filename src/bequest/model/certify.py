@@ -57,17 +57,32 @@ def certify(run: Run) -> Certificate:
     return Certificate(tuple(bounds))
 
 
+def _bias(
+    facts: Facts, label: str, claim: str, premises: tuple[Premise, ...], promised: float
+) -> Bound:
+    """Return a bound on the limit's distance to x*, with what every theorem takes for granted."""
+    whole = (*facts.premises.sound, *premises)
+    return Bound(
+        label,
+        f"the limit's distance to x*, {claim}",
+        whole,
+        promised,
+        facts.bias,
+        slack=facts.slack,
+    )
+
+
 def _tight(facts: Facts) -> Bound:
     residuals = [
         _worst_residual(facts, one) if one.remembered else facts.pulls[one.node]
         for one in facts.evidence
     ]
     residuals += [norm(blur.gradient(facts.optimum)) for blur in facts.blurs]
-    return Bound(
+    return _bias(
+        facts,
         "tight",
-        "the limit's distance to x*, sum of residuals over strength",
+        "sum of residuals over strength",
         (
-            *facts.premises.sound,
             Premise("the surrogate is strongly convex", facts.strength > 0),
             Premise(
                 "no node was taken out of a compressed memory",
@@ -75,8 +90,6 @@ def _tight(facts: Facts) -> Bound:
             ),
         ),
         promise.tight_bias(residuals=residuals, strength=facts.strength),
-        facts.bias,
-        slack=facts.slack,
     )
 
 
@@ -98,30 +111,17 @@ def _worst_residual(facts: Facts, one: Evidence) -> float:
 
 
 def _main(facts: Facts) -> Bound:
-    premises = (
-        *facts.premises.sound,
-        facts.premises.graceful,
-        facts.premises.strongly_convex,
-        facts.premises.all_anchored,
-        facts.premises.small,
-        facts.premises.one_at_a_time,
-    )
+    known = facts.premises
+    wanted = (known.graceful, known.strongly_convex, known.all_anchored)
     promised = np.inf
-    wanted = (facts.premises.graceful, facts.premises.all_anchored, facts.premises.strongly_convex)
     if all(premise.holds for premise in wanted):
         rho = [
             norm(one.anchor - target)
             for one, target in zip(facts.evidence, facts.targets, strict=False)
         ]
         promised = promise.main_bias(beta=facts.beta, distances=rho)
-    return Bound(
-        "thm:main",
-        "the limit's distance to x*, 2 beta sum rho",
-        premises,
-        promised,
-        facts.bias,
-        slack=facts.slack,
-    )
+    premises = (*wanted, known.small, known.one_at_a_time)
+    return _bias(facts, "thm:main", "2 beta sum rho", premises, promised)
 
 
 def _selective(facts: Facts) -> Bound:
@@ -140,11 +140,11 @@ def _selective(facts: Facts) -> Bound:
             remaining = n - index - 1  # when the will decided; the corollary counts at the end
             terms.append(branch.cost * (remaining / survivors if branch.name == "none" else 1.0))
     forgotten = len(facts.run.lost)
-    return Bound(
+    return _bias(
+        facts,
         "cor:selective",
-        "the limit's distance to x*, each departure at the bound of its branch",
+        "each departure at the bound of its branch",
         (
-            *facts.premises.sound,
             facts.premises.graceful,
             facts.premises.strongly_convex,
             Premise("every leaver compared its branches", len(compared) == len(taken)),
@@ -155,8 +155,6 @@ def _selective(facts: Facts) -> Bound:
             Premise(f"at most half are forgotten ({forgotten} of {n})", forgotten <= n / 2),
         ),
         math.fsum(terms) if len(compared) == len(taken) else np.inf,
-        facts.bias,
-        slack=facts.slack,
     )
 
 
@@ -248,11 +246,11 @@ def _point_only(facts: Facts) -> Bound:
         w >= 0.999 * pull / e for w, pull, e in zip(weights, pulls, errors, strict=True) if e > 0
     )
     covered = all(e >= facts.distance(one) for one, e in zip(points, errors, strict=True))
-    return Bound(
+    return _bias(
+        facts,
         "prop:pointonly",
-        "the limit's distance to x*, with the scheduled weights",
+        "with the scheduled weights",
         (
-            *facts.premises.sound,
             facts.premises.graceful,
             facts.premises.strongly_convex,
             _only_points(facts),
@@ -275,22 +273,16 @@ def _point_only(facts: Facts) -> Bound:
         )
         if problem.mu > 0
         else np.inf,
-        facts.bias,
-        slack=facts.slack,
     )
 
 
 def _capped_point(facts: Facts) -> Bound:
     points = facts.points
-    return Bound(
+    return _bias(
+        facts,
         "prop:pointonly (capped)",
-        "the limit's distance to x*, with any weights",
-        (
-            *facts.premises.sound,
-            facts.premises.graceful,
-            facts.premises.strongly_convex,
-            _only_points(facts),
-        ),
+        "with any weights",
+        (facts.premises.graceful, facts.premises.strongly_convex, _only_points(facts)),
         promise.capped_point_bias(
             weights=[one.weight for one in points],
             distances=[facts.distance(one) for one in points],
@@ -299,8 +291,6 @@ def _capped_point(facts: Facts) -> Bound:
         )
         if facts.survivors_strength > 0
         else np.inf,
-        facts.bias,
-        slack=facts.slack,
     )
 
 

@@ -277,19 +277,9 @@ def _cell(cell: types.CellType) -> object:
 
 def _read(code: types.CodeType) -> tuple[object, ...]:
     """Return what a function does, but for where it is written."""
-    return (
-        code.co_code,
-        code.co_names,
-        code.co_varnames,
-        code.co_freevars,
-        code.co_cellvars,
-        code.co_argcount,
-        code.co_posonlyargcount,
-        code.co_kwonlyargcount,
-        code.co_flags,
-        code.co_exceptiontable,
-        code.co_consts,
-    )
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    arguments = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+    return (code.co_code, *names, *arguments, code.co_flags, code.co_exceptiontable, code.co_consts)
 
 
 def _used(code: types.CodeType, operations: set[str]) -> Iterator[str]:

@@ -93,7 +93,7 @@ _ORDER: tuple[type, ...] = get_args(Event)
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What happens at the end of one round, in this order; ids ascend within each.
+    """What happens at the end of one round, in the order of ``Event``; ids ascend within each.
 
     The crashes happen all at once, everything else one after the other.
     """
@@ -141,16 +141,7 @@ def schedule(events: Iterable[Event], *, n: int, rounds: int) -> Mapping[int, Ch
     for event in in_order(events, n=n, rounds=rounds):
         kinds = by_round.setdefault(int(event.round), {kind: [] for kind in _ORDER})
         kinds[type(event)].append(int(event.node))
-    return {
-        t: Changes(
-            crashes=tuple(kinds[Crash]),
-            departures=tuple(kinds[Departure]),
-            forgets=tuple(kinds[Forget]),
-            returns=tuple(kinds[Return]),
-            joins=tuple(kinds[Join]),
-        )
-        for t, kinds in by_round.items()
-    }
+    return {t: Changes(*map(tuple, kinds.values())) for t, kinds in by_round.items()}
 
 
 def acquaintances(events: Iterable[Event], graph: Graph) -> Mapping[int, tuple[int, ...]]:

@@ -26,11 +26,7 @@ _LARGEST = 500
 class Hindsight:
     """How far each branch of a decision moves the optimum, to first order around x*.
 
-    Args:
-        problem: all losses.
-        counted: the nodes whose optimum x* is.
-        optima: what a run aims at.
-        target: the round from whose end on these nodes count.
+    ``counted`` are the nodes whose optimum x* is, from the end of the round ``target`` on.
     """
 
     def __init__(

@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 
 def replaced(thing: object, names: Iterable[str], owner: type) -> str | None:
-    """Return the first of these attributes that is not the owner's own any more, or None.
-
-    Args:
-        thing: an instance of the owner or of what is derived from it.
-        names: what must not be replaced.
-        owner: the class whose attributes count.
-    """
+    """Return the first of these names whose attribute is not the owner's own any more, or None."""
     for name in names:
         own = getattr(owner, name)
         if getattr(type(thing), name) is not own:

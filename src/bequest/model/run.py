@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What came out of ``bequest.solve``; its arrays are read-only.
+    """What came out of ``bequest.solve``: the plan, and what the engine reported.
 
-    Attributes:
-        plan: what was asked for.
-        outcome: what the engine reported.
-        provenance: versions and settings needed to run it again.
+    Its arrays are read-only. ``provenance`` has the versions and settings to run it again.
     """
 
     plan: Plan

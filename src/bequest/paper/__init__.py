@@ -2,3 +2,19 @@
 
 Only ``bequest reproduce`` imports this package.
 """
+
+# the studies, in the order of the report
+NAMES = (
+    "trajectories",
+    "stress",
+    "real",
+    "compare",
+    "curvature",
+    "point-only",
+    "handoff",
+    "lower-bound",
+    "convex",
+    "crossover",
+    "beyond",
+    "rules",
+)

@@ -80,11 +80,7 @@ _GOOD = 0.1
 class FrozenEdge:
     """What ``holder`` keeps of its edge to ``node``, which left at the end of ``round``.
 
-    Attributes:
-        holder: the neighbour that stayed.
-        node: the one that left.
-        round: the last one of ``node``.
-        memory: <u, x - z> + rho/2 |x - z|^2, u the holder's last multiplier, z the last average.
+    That is <u, x - z> + rho/2 |x - z|^2, u the holder's last multiplier, z the last average.
     """
 
     holder: int

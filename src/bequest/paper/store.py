@@ -40,7 +40,6 @@ class Result:
     """The result of one case of a study.
 
     Attributes:
-        study: the study's name.
         case: the case's name within the study, also that of its file.
         params: what the case was asked for; enough to compute it again.
         arrays: long series of numbers, by name.

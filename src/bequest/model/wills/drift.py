@@ -50,6 +50,7 @@ class Drift(Will):
     rank: int = 0
     hessian: Literal["products", "secant"] = "products"
     label: ClassVar[str] = "drift"
+    needs_history = True  # the drift is read off the node's own path
 
     def __post_init__(self) -> None:
         if not is_whole(self.rank, least=0):
@@ -64,11 +65,6 @@ class Drift(Will):
         """Its label and the size of its farewells."""
         how = ", secant" if self.hessian == "secant" else ""
         return f"{self.label} ({2 + self.rank} vectors{how})"
-
-    @property
-    def needs_history(self) -> bool:
-        """The drift is read off the node's own path."""
-        return True
 
     @property
     def by_gradients(self) -> bool:
@@ -115,11 +111,7 @@ class FullHessian(Will):
     """
 
     label: ClassVar[str] = "full Hessian"
-
-    @property
-    def needs_history(self) -> bool:
-        """The anchor is read off the node's own path."""
-        return True
+    needs_history = True  # the anchor is read off the node's own path
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the second-order Taylor polynomial, its spectrum within [a, b]."""
@@ -148,6 +140,7 @@ class Budget(Will):
 
     vectors: float
     label: ClassVar[str] = "budget"
+    needs_history = True  # what fits is anchored at a prediction
 
     def __post_init__(self) -> None:
         number = isinstance(self.vectors, int | float | np.number)
@@ -162,11 +155,6 @@ class Budget(Will):
     def title(self) -> str:
         """Its label and the budget."""
         return f"{self.label} ({self.vectors:g} vectors)"
-
-    @property
-    def needs_history(self) -> bool:
-        """What fits is anchored at a prediction."""
-        return True
 
     def choose(self, dim: int) -> Drift | FullHessian:
         """Return the will that fits in that dimension."""

@@ -90,6 +90,7 @@ class PointOnly(Will):
 
     cap: float | None = 0.5
     label: ClassVar[str] = "point only (GT-P)"
+    needs_pilot = True  # the schedule eq:etat divides by the pilot's certificate
 
     def __post_init__(self) -> None:
         real = isinstance(self.cap, int | float | np.integer | np.floating)
@@ -99,11 +100,6 @@ class PointOnly(Will):
                 f"PointOnly(cap={self.cap!r}).",
                 remedy="Use a positive number (weights are at most cap/step), or None for no cap.",
             )
-
-    @property
-    def needs_pilot(self) -> bool:
-        """The schedule eq:etat divides by the pilot's certificate."""
-        return True
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the penalty with the scheduled weight."""

@@ -16,19 +16,10 @@ Shape = Literal["o", "x", "D", "s", "^"]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line, or points, with a band around it.
+    """A line, or points, with a band between ``low`` and ``high`` around it if there are any.
 
-    Attributes:
-        role: the colour's role in the palette.
-        x: where.
-        y: the values; where they are infinite, the line leaves at the top, labelled as diverging.
-        low: the lower end of the band, if there is one.
-        high: its upper end.
-        label: written at the end of the line; none if empty.
-        line: how it is drawn.
-        marker: at every point; none if empty.
-        width: of the line.
-        faint: drawn as a broad pale line, below another one that it coincides with.
+    Where ``y`` is infinite, the line leaves at the top, labelled as diverging. The label is written
+    at the end of the line. A faint one is broad and pale, below another that it coincides with.
     """
 
     role: str
@@ -185,11 +176,7 @@ class Sizes:
 class Chart:
     """A figure: one or several panels, side by side where there is room.
 
-    Attributes:
-        title: what the figure shows.
-        panels: what is drawn.
-        key: what the marks mean.
-        text: the same in words, for screen readers.
+    ``key`` says what the marks mean, ``text`` all of it in words, for screen readers.
     """
 
     title: str

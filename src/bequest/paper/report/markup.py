@@ -13,21 +13,21 @@ from bequest.paper.report import palette
 from bequest.paper.report.measures import DIVERGED, Sample, number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["HtmlTable", "code", "escape", "method", "quartiles", "spread", "table"]
+__all__ = ["HtmlTable", "code", "each", "escape", "method", "quartiles", "spread", "table"]
 
 
 @dataclass(frozen=True, slots=True)
 class HtmlTable:
-    """A table: column heads, and rows in groups; a group's heading may be empty.
+    """A table: column heads, and heading -> rows; a heading may be empty.
 
     The first cell of every row names it; the others are numbers. A table with a ``fold`` is closed
     at first, under that name.
     """
 
-    heads: tuple[str, ...]
-    groups: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
+    heads: Sequence[str]
+    groups: Mapping[str, Iterable[Sequence[str]]]
     caption: str = ""
     fold: str = ""
 
@@ -35,7 +35,9 @@ class HtmlTable:
 def table(content: HtmlTable) -> str:
     """Return a table that scrolls sideways within itself where the screen is too narrow."""
     heads = "".join(f'<th scope="col">{head}</th>' for head in content.heads)
-    bodies = "".join(_body(title, rows, len(content.heads)) for title, rows in content.groups)
+    bodies = "".join(
+        _body(title, rows, len(content.heads)) for title, rows in content.groups.items()
+    )
     caption = f"<caption><span>{content.caption}</span></caption>" if content.caption else ""
     whole = (
         '<div class="scroll" tabindex="0"><table class="numbers">'
@@ -57,6 +59,11 @@ def _body(title: str, rows: Iterable[Sequence[str]], columns: int) -> str:
         for name, *cells in rows
     )
     return f"<tbody>{head}{lines}</tbody>"
+
+
+def each(tag: str, texts: Iterable[str]) -> str:
+    """Return every text, which may be broken into lines, as an element of its own."""
+    return "".join(f"<{tag}>{' '.join(map(str.strip, t.splitlines()))}</{tag}>" for t in texts)
 
 
 def method(name: str, shown: str = "") -> str:

@@ -23,12 +23,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One number per seed.
-
-    Attributes:
-        values: the numbers; infinite where a run diverged or there is no number.
-        bad: whether large or small numbers are bad.
-    """
+    """One number per seed, infinite where a run diverged; ``bad`` numbers are large, or small."""
 
     values: tuple[float, ...]
     bad: Literal["large", "small"] = "large"
@@ -182,3 +177,12 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     ('1 seed', '20 seeds')
     """
     return f"{n} {one if n == 1 else many or one + 's'}"
+
+
+def tally(held: Sequence[bool]) -> str:
+    """Write how often something holds.
+
+    >>> tally([True, False, True])
+    '2 of 3'
+    """
+    return f"{sum(held)} of {len(held)}"

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from bequest import extras, files
 from bequest.paper import store
 from bequest.paper.report import palette, plots
-from bequest.paper.report.items import ITEMS
-from bequest.paper.report.markup import code, escape, table
+from bequest.paper.report.markup import code, each, escape, table
 from bequest.paper.report.measures import DIVERGED, counted
+from bequest.paper.report.sections import ITEMS
 from bequest.paper.report.verdicts import RULE, Grade, verdict
 
 if TYPE_CHECKING:
@@ -237,13 +237,13 @@ def _provenance(results: Mapping[str, Sequence[Result]]) -> str:
 
 def _section(index: int, item: Item, account: Account, found: Verdict) -> str:
     tables = "\n".join(table(content) for content in account.tables)
-    notes = "".join(f"<li>{note}</li>" for note in account.notes)
+    notes = each("li", account.notes)
     return f"""<section id="{item.study}">
 {_head(index, item)}
 <p class="verdict {_CLASSES[found.grade]}">{_told(found)}</p>
 <div class="pair">
-<div><h3>The paper</h3>{_paragraphs(item.claim)}</div>
-<div><h3>Here <small>{account.sample}</small></h3>{_paragraphs(account.found)}</div>
+{_claim(item)}
+<div><h3>Here <small>{account.sample}</small></h3>{each("p", account.found)}</div>
 </div>
 <figure>
 {plots.themed(account.chart, name=item.study)}
@@ -262,15 +262,16 @@ def _head(index: int, item: Item) -> str:
     return f'<p class="eyebrow">{index} <span>{code(item.label)}</span></p>\n<h2>{item.title}</h2>'
 
 
+def _claim(item: Item) -> str:
+    paragraphs = item.claim.split("\n\n")
+    return f"<div><h3>The paper</h3>{each('p', paragraphs)}</div>"
+
+
 def _told(found: Verdict) -> str:
     """Write the verdict, its grade first and then the reason."""
     rest = str(found).removeprefix(str(found.grade)).lstrip(":, ")
     ending = f'<span class="why">{rest}.</span>' if rest else ""
     return f"{_badge(found.grade)}{ending}"
-
-
-def _paragraphs(texts: Sequence[str]) -> str:
-    return "".join(f"<p>{text}</p>" for text in texts)
 
 
 def _check(check: Check) -> str:
@@ -291,7 +292,7 @@ def _absent(index: int, item: Item) -> str:
     return f"""<section id="{item.study}" class="missing">
 {_head(index, item)}
 <p class="verdict absent"><span class="badge absent">not computed</span></p>
-<div class="pair"><div><h3>The paper</h3>{_paragraphs(item.claim)}</div>
+<div class="pair">{_claim(item)}
 <div><h3>Here</h3><p>This study has not been computed. The command below computes it and writes
 this page again.</p></div></div>
 <footer><div><span>compute</span> {code(f"bequest reproduce {item.study}")}</div></footer>
@@ -301,42 +302,29 @@ this page again.</p></div></div>
 def _notes() -> str:
     notes = (
         f"<strong>Verdicts.</strong> {RULE}",
-        (
-            "<strong>Seeds.</strong> Every number over seeds is given as median, quartiles and "
-            "worst seed; the worst is the largest error, or the smallest gain. A median alone "
-            "would hide that a few seeds go wrong."
-        ),
-        (
-            "<strong>Errors.</strong> The <em>error</em> after a round is the distance of the "
-            "worst survivor to the optimum of all the data, of those present and of those gone. "
-            "The <em>limit error</em> is the distance of the point the survivors approach, "
-            "computed directly as the minimiser of what is remembered, so that no horizon has to "
-            "be chosen."
-        ),
-        (
-            f"<strong>Divergence.</strong> A run that left every bounded region is reported as "
-            f"{DIVERGED}. It counts as worse than any number in medians, quartiles and worst."
-        ),
-        (
-            "<strong>Deviations.</strong> bequest hands the tracker over by z + s + ∇q(x), exact "
-            "for every anchor, in two vectors; passes on what a node had inherited even when the "
-            "node itself is forgotten; compares the branches of eq:anchor in the units of "
-            "cor:selective, as β may be zero; and promises (L/4)[2kδ² + 3∑ε²] in regime (C). The "
-            f"full list, with reasons and tests, is {code('bequest docs deviations')}."
-        ),
-        (
-            "<strong>Baselines.</strong> Classic is what happens without any memory. It is not the "
-            "only alternative: methods with edge variables, such as decentralized ADMM, keep "
-            'something of a departed node too; <a href="#beyond">beyond the paper</a> we measure '
-            "what that is worth."
-        ),
-        (
-            "<strong>Files.</strong> Figures and tables are drawn from the result files and from "
-            "nothing else; the same results give the same bytes. Each section's figure and numbers "
-            "are beside this page as SVG, PNG and CSV."
-        ),
+        """<strong>Seeds.</strong> Every number over seeds is given as median, quartiles and worst
+        seed; the worst is the largest error, or the smallest gain. A median alone would hide that a
+        few seeds go wrong.""",
+        """<strong>Errors.</strong> The <em>error</em> after a round is the distance of the worst
+        survivor to the optimum of all the data, of those present and of those gone. The <em>limit
+        error</em> is the distance of the point the survivors approach, computed directly as the
+        minimiser of what is remembered, so that no horizon has to be chosen.""",
+        f"""<strong>Divergence.</strong> A run that left every bounded region is reported as
+        {DIVERGED}. It counts as worse than any number in medians, quartiles and worst.""",
+        f"""<strong>Deviations.</strong> bequest hands the tracker over by z + s + ∇q(x), exact for
+        every anchor, in two vectors; passes on what a node had inherited even when the node itself
+        is forgotten; compares the branches of eq:anchor in the units of cor:selective, as β may be
+        zero; and promises (L/4)[2kδ² + 3∑ε²] in regime (C). The full list, with reasons and tests,
+        is {code("bequest docs deviations")}.""",
+        """<strong>Baselines.</strong> Classic is what happens without any memory. It is not the
+        only alternative: methods with edge variables, such as decentralized ADMM, keep something of
+        a departed node too; <a href="#beyond">beyond the paper</a> we measure what that is
+        worth.""",
+        """<strong>Files.</strong> Figures and tables are drawn from the result files and from
+        nothing else; the same results give the same bytes. Each section's figure and numbers are
+        beside this page as SVG, PNG and CSV.""",
     )
     return (
         '<section id="method" class="method-notes"><h2>Notes on method</h2><ul>'
-        f"{''.join(f'<li>{note}</li>' for note in notes)}</ul></section>"
+        f"{each('li', notes)}</ul></section>"
     )

@@ -43,11 +43,7 @@ class Grade(StrEnum):
 class Check:
     """One claim of the paper, or a target of our own, beside our result.
 
-    Attributes:
-        claim: what the paper says, or the target.
-        here: our result.
-        grade: how they compare.
-        because: why, where it is better, differs or was missed; completes "differs, because".
+    ``because`` says why it is better, differs or was missed; it completes "differs, because".
     """
 
     claim: str
@@ -72,13 +68,9 @@ class Verdict:
 
 
 def against(sample: Sample, printed: float, *, better: Sense, digits: int = 2) -> Grade:
-    """Compare a sample with one printed number.
+    """Compare a sample with one printed number, which stands for all that round to its digits.
 
-    Args:
-        sample: our numbers, seed by seed.
-        printed: the paper's number.
-        better: which numbers are better than the printed one, if any.
-        digits: number of digits that are printed; it stands for all numbers that round to it.
+    ``better`` says which numbers are better than the printed one, if any.
     """
     exponent = math.floor(math.log10(abs(printed)))
     half = 0.5 * 10.0 ** (exponent - digits + 1)

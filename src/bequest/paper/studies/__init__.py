@@ -7,24 +7,10 @@ files and nothing else.
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from bequest.paper import NAMES as NAMES
+
 if _TYPE_CHECKING:
     from bequest.paper.studies.study import Study
-
-# in the order of the report
-NAMES = (
-    "trajectories",
-    "stress",
-    "real",
-    "compare",
-    "curvature",
-    "point-only",
-    "handoff",
-    "lower-bound",
-    "convex",
-    "crossover",
-    "beyond",
-    "rules",
-)
 
 
 def find(name: str) -> "Study":

@@ -102,10 +102,9 @@ def _told(run: Run) -> dict[str, object]:
     return {
         "status": str(run.status),
         "bias": setups.bias(run),
-        "vectors": max(record.vectors for record in run.departures),
-        "bytes": max(record.bytes for record in run.departures),
+        **setups.largest(run),
         "illegal": illegal(run),
-        "choices": [record.choice for record in run.departures],
+        "choices": setups.choices(run),
     }
 
 

@@ -31,8 +31,7 @@ def measure(*, t1: int, seed: int) -> Findings:
             "bias": setups.bias(run),
             "promised": certificate[PROMISES[name]].promised,
             "tight": certificate["tight"].promised,
-            "vectors": max(record.vectors for record in run.departures),
-            "bytes": max(record.bytes for record in run.departures),
+            **setups.largest(run),
         }
     # eq:dropbias, k zeta/(n mu), is the printed row of the classic method
     facts["classic"]["promised"] = len(rounds) * zeta / (problem.n * problem.mu)

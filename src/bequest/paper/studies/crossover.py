@@ -23,7 +23,7 @@ def measure(*, setup: str, seed: int) -> Findings:
             run = made.run(will, made.worst_leave(rounds), rounds=rounds[-1], pilot=pilot)
             bias[index] = setups.bias(run)
             if name == "Legacy-GT":
-                choices.append([record.choice for record in run.departures])
+                choices.append(setups.choices(run))
         arrays[name] = bias
     return Findings({**arrays, "times": np.array(TIMES)}, {"choices": choices})
 

@@ -76,21 +76,9 @@ class _Panel(Will):
     judge: Hindsight
     decisions: list[dict[str, object]] = field(default_factory=list)
     label: ClassVar[str] = "panel"
-
-    @property
-    def needs_pilot(self) -> bool:
-        """For the certified rule."""
-        return True
-
-    @property
-    def needs_oracle(self) -> bool:
-        """For the paper's oracle."""
-        return True
-
-    @property
-    def needs_history(self) -> bool:
-        """For the observed rule."""
-        return True
+    needs_pilot = True  # for the certified rule
+    needs_oracle = True  # for the paper's oracle
+    needs_history = True  # for the observed rule
 
     def decide(self, estate: Estate) -> Bequest:
         """Note what every rule would do."""

@@ -122,9 +122,20 @@ def follow(
             "status": str(run.status),
             "final": float(run.error[-1]),
             "bias": bias(run),
-            "choices": [record.choice for record in run.departures],
+            "choices": choices(run),
         }
     return arrays, facts
+
+
+def choices(run: Run) -> list[str]:
+    """Return which branch each leaver took, in order."""
+    return [record.choice for record in run.departures]
+
+
+def largest(run: Run) -> dict[str, float]:
+    """Return the size of the largest farewell."""
+    vectors = max(record.vectors for record in run.departures)
+    return {"vectors": vectors, "bytes": max(record.bytes for record in run.departures)}
 
 
 def bias(run: Run) -> float:

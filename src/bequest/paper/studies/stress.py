@@ -25,8 +25,7 @@ def measure(*, kappa: int, k: int, t1: int, seed: int) -> Findings:
     facts = {}
     for name, will in compared.items():
         run = setup.run(will, leaving, rounds=rounds[-1], pilot=pilot)
-        choices = [record.choice for record in run.departures]
-        facts[name] = {"bias": setups.bias(run), "choices": choices}
+        facts[name] = {"bias": setups.bias(run), "choices": setups.choices(run)}
     return Findings({}, {"methods": facts, "k_beta": k * (kappa - 1) / (2 * setups.NODES)})
 
 

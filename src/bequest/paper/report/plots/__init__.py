@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 def themed(chart: Chart, *, name: str) -> str:
     """Return a chart as two SVG elements, for wide and for narrow screens, to stand in a page.
 
-    Args:
-        chart: what to draw.
-        name: unique within the page.
+    ``name`` is unique within the page.
     """
     parts = []
     for width, kind in ((WIDE, "wide"), (NARROW, "narrow")):

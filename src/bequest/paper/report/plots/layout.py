@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from bequest.paper.report import palette
 from bequest.paper.report.charts import Bars, Panel, Sizes, Strips
 from bequest.paper.report.plots.lines import draw_lines
-from bequest.paper.report.plots.sheet import FOOTER, HEADER, LINE, NARROW, Sheet
+from bequest.paper.report.plots.sheet import FOOTER, HEADER, LINE, NARROW, Box, Sheet
 from bequest.paper.report.plots.sizes import draw_legend, draw_sizes, legend_lines
 from bequest.paper.report.plots.strips import draw_bars, draw_strips, rows_height
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.figure import Figure
 
     from bequest.paper.report.charts import Chart
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 _TITLE, _GAP = 40, 34
 # At most this many panels stand side by side.
 _ABREAST = 3
+_DRAW: dict[type, Callable[..., None]] = {
+    Panel: draw_lines,
+    Strips: draw_strips,
+    Bars: draw_bars,
+    Sizes: draw_sizes,
+}
 
 
 def draw(chart: Chart, width: int, *, alone: bool) -> Figure:
@@ -56,15 +64,7 @@ def draw(chart: Chart, width: int, *, alone: bool) -> Figure:
         share = (width - _GAP * (columns - 1)) / columns
         for index, panel in enumerate(row):
             left = margin + index * (share + _GAP)
-            match panel:
-                case Panel():
-                    draw_lines(sheet, panel, left, y, share, height)
-                case Strips():
-                    draw_strips(sheet, panel, left, y, share, height)
-                case Bars():
-                    draw_bars(sheet, panel, left, y, share, height)
-                case Sizes():
-                    draw_sizes(sheet, panel, left, y, share, height)
+            _DRAW[type(panel)](sheet, panel, Box(left, y, share, height))
         y += height + _GAP
     y += LINE - _GAP + 2
     for line in key:

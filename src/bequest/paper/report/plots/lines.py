@@ -10,7 +10,7 @@ import numpy as np
 from bequest.paper.report import palette
 from bequest.paper.report.measures import number
 from bequest.paper.report.plots import scales
-from bequest.paper.report.plots.sheet import FOOTER, HEADER, WIDE, Sheet, dress, header
+from bequest.paper.report.plots.sheet import FOOTER, HEADER, WIDE, Box, Sheet, dress, header
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 _DASHES = {"solid": "solid", "dashed": (0, (5, 3)), "dotted": (0, (1, 2)), "none": "none"}
 
 
-def draw_lines(
-    sheet: Sheet, panel: Panel, left: float, top: float, width: float, height: float
-) -> None:
+def draw_lines(sheet: Sheet, panel: Panel, box: Box) -> None:
     """Draw a panel of lines into this rectangle."""
-    header(sheet, panel, left, top)
+    left, top, width, height = box
+    header(sheet, panel, box)
     low, high = panel.y_range or scales.y_range(panel)
     ticks = scales.log_ticks(low, high)
     names = scales.tick_names(ticks)
@@ -97,42 +96,28 @@ def _line(axes: Axes, series: Series, *, bottom: float, top: float, order: int) 
 
 
 def _level(sheet: Sheet, axes: Axes, level: Level) -> None:
-    colour = palette.LIGHT[level.role]
-    style: dict[str, Any] = {
-        "color": colour,
-        "linestyle": _DASHES[level.line],
-        "linewidth": 1.3,
-        "zorder": 2,
-    }
-    words: dict[str, Any] = {
-        "fontsize": sheet.size - 1,
-        "color": colour,
-        "zorder": 20,
-        "path_effects": sheet.halo(),
-        "textcoords": "offset points",
-        "annotation_clip": False,
-    }
-    if level.axis == "y":
-        axes.axhline(level.at, **style)
-        start = level.place == "start"
-        axes.annotate(
-            level.label,
-            xy=(0.0 if start else 1.0, level.at),
-            xycoords=("axes fraction", "data"),
-            xytext=(4 if start else -4, 4),
-            ha="left" if start else "right",
-            **words,
-        )
+    colour, at_start = palette.LIGHT[level.role], level.place == "start"
+    line: dict[str, Any] = {"color": colour, "linestyle": _DASHES[level.line], "linewidth": 1.3}
+    if level.axis == "x":
+        axes.axvline(level.at, zorder=2, **line)
+        place, frame, offset = (level.at, 0.0), ("data", "axes fraction"), (5, 6)
     else:
-        axes.axvline(level.at, **style)
-        axes.annotate(
-            level.label,
-            xy=(level.at, 0.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(5, 6),
-            ha="left",
-            **words,
-        )
+        axes.axhline(level.at, zorder=2, **line)
+        place, frame = (0.0 if at_start else 1.0, level.at), ("axes fraction", "data")
+        offset = (4 if at_start else -4, 4)
+    axes.annotate(
+        level.label,
+        xy=place,
+        xycoords=frame,
+        xytext=offset,
+        textcoords="offset points",
+        ha="left" if at_start else "right",
+        fontsize=sheet.size - 1,
+        color=colour,
+        zorder=20,
+        path_effects=sheet.halo(),
+        annotation_clip=False,
+    )
 
 
 def _span(sheet: Sheet, axes: Axes, span: Span) -> None:

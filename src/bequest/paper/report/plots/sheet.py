@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from bequest.paper.report import palette
 from bequest.paper.report.charts import Strips
@@ -19,6 +19,15 @@ WIDE, NARROW = 960, 358
 HEADER, FOOTER, LINE = 42, 44, 17
 
 
+class Box(NamedTuple):
+    """A rectangle on a sheet, in pixels from its upper left corner."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """A figure measured in pixels from its upper left corner."""
@@ -32,30 +41,20 @@ class Sheet:
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
         """Return axes that fill this rectangle."""
-        return self.figure.add_axes(
-            (
-                left / self.width,
-                1 - (top + height) / self.height,
-                width / self.width,
-                height / self.height,
-            ),
-            facecolor="none",
-        )
+        x, y = left / self.width, 1 - (top + height) / self.height
+        place = (x, y, width / self.width, height / self.height)
+        return self.figure.add_axes(place, facecolor="none")
 
     def write(self, x: float, y: float, text: str, **style: Any) -> None:  # noqa: ANN401
         """Write, starting at x, on a line that ends at y."""
-        options: dict[str, Any] = {
-            "fontsize": self.size,
-            "color": palette.LIGHT["ink"],
-            **style,
-        }
-        self.figure.text(x / self.width, 1 - y / self.height, text, **options)
+        usual: dict[str, Any] = {"fontsize": self.size, "color": palette.LIGHT["ink"]}
+        self.figure.text(x / self.width, 1 - y / self.height, text, **(usual | style))
 
-    def span(self, text: str, *, size: float | None = None, bold: bool = False) -> float:
+    def span(self, text: str, *, size: float | None = None) -> float:
         """Return how wide a text is."""
         from matplotlib.font_manager import FontProperties
 
-        font = FontProperties(size=size or self.size, weight="bold" if bold else "normal")
+        font = FontProperties(size=size or self.size)
         canvas: Any = self.figure.canvas
         width, _, _ = canvas.get_renderer().get_text_width_height_descent(text, font, False)
         return float(width)
@@ -69,13 +68,13 @@ class Sheet:
         return [withStroke(linewidth=3, foreground=palette.LIGHT["page"])]
 
 
-def header(sheet: Sheet, panel: Panel | Strips | Bars | Sizes, left: float, top: float) -> None:
+def header(sheet: Sheet, panel: Panel | Strips | Bars | Sizes, box: Box) -> None:
     """Write the title of a panel, and what its vertical axis shows."""
     if sheet.titled:
-        sheet.write(left, top + 14, panel.title, fontweight="bold")
+        sheet.write(box.left, box.top + 14, panel.title, fontweight="bold")
     if not isinstance(panel, Strips):
-        muted = palette.LIGHT["muted"]
-        sheet.write(left, top + 31, panel.y_label, color=muted, fontsize=sheet.size - 0.5)
+        style = {"color": palette.LIGHT["muted"], "fontsize": sheet.size - 0.5}
+        sheet.write(box.left, box.top + 31, panel.y_label, **style)
 
 
 def dress(sheet: Sheet, axes: Axes, *, x_label: str, grid: Literal["x", "y"]) -> None:

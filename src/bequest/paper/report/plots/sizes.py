@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bequest.paper.report import palette
 from bequest.paper.report.charts import Sizes
 from bequest.paper.report.plots import scales
-from bequest.paper.report.plots.sheet import FOOTER, HEADER, LINE, Sheet, dress, header
+from bequest.paper.report.plots.sheet import FOOTER, HEADER, LINE, Box, Sheet, dress, header
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,11 +70,10 @@ def draw_legend(
             )
 
 
-def draw_sizes(
-    sheet: Sheet, panel: Sizes, left: float, top: float, width: float, height: float
-) -> None:
+def draw_sizes(sheet: Sheet, panel: Sizes, box: Box) -> None:
     """Draw a panel of marks into this rectangle."""
-    header(sheet, panel, left, top)
+    left, top, width, height = box
+    header(sheet, panel, box)
     low, high = panel.ends
     pad = 10 ** (0.1 + 0.06 * math.log10(high / low))
     low, high = low / pad, high * pad

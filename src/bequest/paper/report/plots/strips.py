@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bequest.paper.report import palette
 from bequest.paper.report.plots import scales
-from bequest.paper.report.plots.sheet import FOOTER, HEADER, Sheet, dress, header
+from bequest.paper.report.plots.sheet import FOOTER, HEADER, Box, Sheet, dress, header
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,11 +22,10 @@ def rows_height(group: Group) -> float:
     return (_GROUP if group.title else 0) + _DOT * len(group.dots) + _BETWEEN
 
 
-def draw_strips(
-    sheet: Sheet, panel: Strips, left: float, top: float, width: float, height: float
-) -> None:
+def draw_strips(sheet: Sheet, panel: Strips, box: Box) -> None:
     """Draw a panel of dots into this rectangle."""
-    header(sheet, panel, left, top)
+    left, top, width, height = box
+    header(sheet, panel, box)
     head = HEADER - 14
     names = [dot.name for group in panel.groups for dot in group.dots]
     margin = max(sheet.span(name) for name in names) + 12
@@ -111,11 +110,10 @@ def _dot(axes: Axes, dot: Dot, y: float, edge: float) -> None:
         )
 
 
-def draw_bars(
-    sheet: Sheet, panel: Bars, left: float, top: float, width: float, height: float
-) -> None:
+def draw_bars(sheet: Sheet, panel: Bars, box: Box) -> None:
     """Draw a panel of bars into this rectangle."""
-    header(sheet, panel, left, top)
+    left, top, width, height = box
+    header(sheet, panel, box)
     axes = sheet.axes(left + 4, top + HEADER, width - 14, height - HEADER - FOOTER)
     dress(sheet, axes, x_label=panel.x_label, grid="y")
     places = range(len(panel.names))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 METHODS = ("classic", "GT-P", "GT-M", "GT-C", "Legacy-GT")
 DIVERGED = str(Status.DIVERGED)
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,6 @@ class Account:
         brief: the result in one line, for the table at the top.
         found: the result in a paragraph or two.
         sample: how much it rests on.
-        chart: the figure.
-        caption: below the figure.
-        tables: the numbers.
         checks: what the verdict rests on.
         csv: the numbers again, for the CSV file.
         notes: where bequest does something else than the paper, as far as these numbers go.
@@ -74,7 +73,7 @@ class Item:
         title: what it is about, for people.
         label: the paper's LaTeX label.
         brief: the paper's claim in one line, for the table at the top.
-        claim: the claim in a paragraph or two.
+        claim: the claim in a paragraph or two, with an empty line between them.
         tell: turns results, of which there is at least one, into an account.
         beyond: whether the paper has no such number, and the targets are our own.
     """
@@ -83,17 +82,16 @@ class Item:
     title: str
     label: str
     brief: str
-    claim: tuple[str, ...]
+    claim: str
     tell: Callable[[Sequence[Result]], Account]
     beyond: bool = False
 
 
-def grouped(results: Iterable[Result], *keys: str) -> dict[tuple[Any, ...], list[Result]]:
-    """Return the results by the values of these parameters."""
-    groups: dict[tuple[Any, ...], list[Result]] = {}
-    for result in results:
-        groups.setdefault(tuple(result.params[key] for key in keys), []).append(result)
-    return groups
+def grouped(results: Sequence[Result], *keys: str, order: Iterable[Key]) -> dict[Key, list[Result]]:
+    """Return the results by the value of a parameter, or of several; in this order."""
+    value = itemgetter(*keys)
+    groups = {one: [result for result in results if value(result.params) == one] for one in order}
+    return {one: found for one, found in groups.items() if found}
 
 
 def fact(results: Iterable[Result], *path: str) -> Sample:
@@ -126,7 +124,7 @@ def curve(
     since: float = -np.inf,
     **style: Any,  # noqa: ANN401 - whatever Series takes
 ) -> Series:
-    """Return median and quartiles over seeds as a line with a band.
+    """Return median and quartiles over seeds, a row each, as a line with a band.
 
     Args:
         rows: one row per seed.
@@ -193,6 +191,7 @@ def thinned(rounds: int, departures: Sequence[int], *, points: int = 260) -> Ind
     return every[every <= rounds]
 
 
-def seeds(n: int) -> str:
-    """Write how many seeds a section rests on."""
-    return counted(n, "seed")
+def seeds(*counts: int) -> str:
+    """Write how many seeds a section rests on, or the parts of it."""
+    few, many = min(counts), max(counts)
+    return counted(few, "seed") if few == many else f"{few} to {many} seeds"

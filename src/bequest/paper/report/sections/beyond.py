@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bequest.paper.report.charts import Chart, Mark, Sizes
 from bequest.paper.report.markup import HtmlTable, method
-from bequest.paper.report.measures import DIVERGED, Sample, counted, given, number, ratio
+from bequest.paper.report.measures import DIVERGED, Sample, counted, given, number, ratio, tally
 from bequest.paper.report.palette import WILLS as ROLES
 from bequest.paper.report.sections.base import Account, CsvRow, Item, ending, fact, grouped, seeds
 from bequest.paper.report.verdicts import Check, target
@@ -23,16 +23,8 @@ AIMED = ("Drift(0)", "Drift(4)")
 OVER = "GT-C"
 # what never remembers; the wills that may never be worse
 NOTHING = "forgetful"
-SAFE = (
-    "observed",
-    "Drift(0)",
-    "Drift(1)",
-    "Drift(2)",
-    "Drift(4)",
-    "Drift(8)",
-    "Drift(4), secant",
-    "FullHessian",
-)
+DRIFTS = ("Drift(0)", "Drift(1)", "Drift(2)", "Drift(4)", "Drift(8)")
+SAFE = ("observed", *DRIFTS, "Drift(4), secant", "FullHessian")
 ORDER = ("classic", NOTHING, OVER, "GT-M", "Legacy-GT", *SAFE)
 BASELINE = "ADMM"
 # names for people; the rest go by their own
@@ -110,14 +102,16 @@ class _Setup:
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    groups = grouped(results, "setup")
-    setups = [_setup(aim, groups[name,]) for name, aim in AIMS.items() if (name,) in groups]
+    groups = grouped(results, "setup", order=AIMS)
+    setups = [_setup(AIMS[name], found) for name, found in groups.items()]
     missing = len(AIMS) - len(setups)
+    per_round = int(fact(results, BASELINE, "vectors per edge and round").worst)
+    exact = sum(setup.lines["FullHessian"].error.worst < PRECISION for setup in setups)
     met = [setup.reached(name) for setup in setups for name in AIMED]
     return Account(
         brief="gains over GT-C: "
         + "; ".join(f"{_span(setups, name)} with {name}" for name in AIMED)
-        + f"; {sum(met)} of {len(met)} targets met",
+        + f"; {tally(met)} targets met",
         found=(
             "The same nodes leave under every will. In the medians, <strong>Drift(0)</strong>, "
             "whose farewell has as many vectors as GT-C's, two, ends "
@@ -127,7 +121,7 @@ def tell(results: Sequence[Result]) -> Account:
             f"{number(_least(setups, 'Drift(4)'))}. The rule from observables, which may choose "
             f"Drift(0) or what the paper has, gains {_span(setups, 'observed')}, and "
             f"{number(_least(setups, 'observed'))} on the worst seed. FullHessian, with (d + 1)/2 "
-            f"vectors more, is right to rounding on {_exact(setups)} of {len(setups)} setups."
+            f"vectors more, is right to rounding on {exact} of {len(setups)} setups."
             + (f" {missing} of the {len(AIMS)} setups have not been computed." if missing else ""),
             _baseline(setups),
         ),
@@ -138,17 +132,16 @@ def tell(results: Sequence[Result]) -> Account:
         tables=(
             HtmlTable(
                 ("limit error", "median", "worst", "vectors", "bytes", "gain", "worst gain"),
-                tuple(
-                    (
-                        f"{setup.aim.title} <small>(ADMM: {setup.proxes} prox solves)</small>",
-                        tuple(_row(line) for line in setup.lines.values()),
-                    )
+                {
+                    f"{setup.aim.title} <small>(ADMM: {setup.proxes} prox solves)</small>": [
+                        _row(line) for line in setup.lines.values()
+                    ]
                     for setup in setups
-                ),
+                },
                 "Gains are over GT-C, seed by seed: the median one, and that of the worst seed. "
                 "ADMM sends no farewell; until the last departure it takes the exact minimisations "
                 "given, one per node and round, and sends "
-                + counted(_per_round(results), "vector")
+                + counted(per_round, "vector")
                 + " per edge and round, where gradient tracking takes one gradient and sends two.",
                 fold="All numbers, setup by setup",
             ),
@@ -165,22 +158,16 @@ def tell(results: Sequence[Result]) -> Account:
             )
         ),
         notes=(
-            (
-                "Drift(r) anchors where the leaver's own path predicts the optimum, and curves the "
-                "legacy as the loss is along r directions of that drift; with r = 0 isotropically. "
-                "Secant: from gradients alone. Observed: the rule that predicts from what a node "
-                "can see which branch moves the optimum least. Where a sketch would be larger than "
-                "the packed Hessian it is sent as one, so that Drift(8) has 7.5 vectors at d = 10."
-            ),
-            (
-                "Stress and d = 100, shared: one eigenbasis for all. Tilted: turned a little per "
-                "node, the spectrum times exp(0.3 N(0, 1)). The most heterogeneous nodes leave "
-                "first, one every 40 rounds (every 100 in Sec. 5.1)."
-            ),
-            (
-                "ADMM's penalty is √(μL) n/|E|, one rule for all setups. With the best penalty for "
-                "each it would do better, on breast cancer by far."
-            ),
+            """Drift(r) anchors where the leaver's own path predicts the optimum, and curves the
+            legacy as the loss is along r directions of that drift; with r = 0 isotropically.
+            Secant: from gradients alone. Observed: the rule that predicts from what a node can see
+            which branch moves the optimum least. Where a sketch would be larger than the packed
+            Hessian it is sent as one, so that Drift(8) has 7.5 vectors at d = 10.""",
+            """Stress and d = 100, shared: one eigenbasis for all. Tilted: turned a little per node,
+            the spectrum times exp(0.3 N(0, 1)). The most heterogeneous nodes leave first, one every
+            40 rounds (every 100 in Sec. 5.1).""",
+            """ADMM's penalty is √(μL) n/|E|, one rule for all setups. With the best penalty for
+            each it would do better, on breast cancer by far.""",
         ),
     )
 
@@ -203,12 +190,9 @@ def _setup(aim: Aim, results: Sequence[Result]) -> _Setup:
 
 
 def _sample(setups: Sequence[_Setup]) -> str:
-    counts = sorted({len(setup.results) for setup in setups if setup.drawn})
-    parts = []
-    if counts:
-        n = seeds(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
-        parts.append(f"{n} per drawn setup")
-    if not all(setup.drawn for setup in setups):
+    counts = [len(setup.results) for setup in setups if setup.drawn]
+    parts = [f"{seeds(*counts)} per drawn setup"] if counts else []
+    if len(counts) < len(setups):
         parts.append("one case per dataset")
     return ", ".join(parts)
 
@@ -219,10 +203,6 @@ def _most(results: Sequence[Result], name: str, key: str) -> float:
     return max(float(result.facts["methods"][name][key]) for result in results)
 
 
-def _per_round(results: Sequence[Result]) -> int:
-    return int(fact(results, BASELINE, "vectors per edge and round").worst)
-
-
 def _span(setups: Sequence[_Setup], name: str) -> str:
     """Write the smallest and the largest of the median gains."""
     gains = sorted(setup.lines[name].gain.median for setup in setups)
@@ -231,10 +211,6 @@ def _span(setups: Sequence[_Setup], name: str) -> str:
 
 def _least(setups: Sequence[_Setup], name: str) -> float:
     return min(setup.lines[name].gain.worst for setup in setups)
-
-
-def _exact(setups: Sequence[_Setup]) -> int:
-    return sum(setup.lines["FullHessian"].error.worst < PRECISION for setup in setups)
 
 
 def _baseline(setups: Sequence[_Setup]) -> str:
@@ -365,10 +341,8 @@ def _mark(line: _Line) -> Mark:
         "FullHessian": "s",
         BASELINE: "^",
     }
-    shape = shapes.get(line.name, "o")
-    plain = line.name.startswith("Drift") and shape == "o"
-    name = "Drift(0), (1), (2), (4), (8)" if plain else line.shown
-    return Mark(name, ROLES[line.name], line.vectors, line.error, shape)
+    name = "Drift(0), (1), (2), (4), (8)" if line.name in DRIFTS else line.shown
+    return Mark(name, ROLES[line.name], line.vectors, line.error, shapes.get(line.name, "o"))
 
 
 ITEM = Item(
@@ -376,14 +350,10 @@ ITEM = Item(
     "Beyond the paper: more accuracy for the same message",
     "Sec. Conclusion",
     "a Hessian sketch would close the remaining κ gap; left to future work",
-    (
-        (
-            "“Closing the remaining κ gap provably requires second-order information (a Hessian "
-            "sketch), trading bandwidth O(rd) for bias — we leave this to future work.” There is "
-            "no number to compare with. The targets are our own, gains over GT-C of Drift(0), "
-            "which sends as much as GT-C does, and of Drift(4), which sends four vectors more."
-        ),
-    ),
+    """“Closing the remaining κ gap provably requires second-order information (a Hessian
+    sketch), trading bandwidth O(rd) for bias — we leave this to future work.” There is no
+    number to compare with. The targets are our own, gains over GT-C of Drift(0), which sends as
+    much as GT-C does, and of Drift(4), which sends four vectors more.""",
     tell,
     beyond=True,
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bequest.paper.report.charts import Chart, Dot, Group, Strips
 from bequest.paper.report.markup import HtmlTable, method, spread
-from bequest.paper.report.measures import Sample, number, ratio
+from bequest.paper.report.measures import Sample, counted, number, ratio, tally
 from bequest.paper.report.palette import METHODS as ROLES
 from bequest.paper.report.sections.base import METHODS, Account, CsvRow, Item, fact, grouped, seeds
 from bequest.paper.report.verdicts import Check, Grade, every
@@ -23,11 +23,14 @@ PRINTED = {
     "GT-M": (2, "(κ−1)/(2n) ∑ (ζ/μ + ε<sup>loc</sup>)"),
     "Legacy-GT": (3, "(κ−1)/n ∑ min{ε, ζ/μ + ε<sup>loc</sup>}"),
 }
+# what a farewell weighs here, and in the paper
+SIZES = ("vectors", "bytes", "vectors, paper")
+BOUNDS = {"promised": "printed bound", "tight": "tighter bound"}
 
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    groups = {t1: found for (t1,), found in sorted(grouped(results, "t1").items())}
+    groups = grouped(results, "t1", order=sorted({int(r.params["t1"]) for r in results}))
     first, last = next(iter(groups.values())), next(reversed(groups.values()))
     t_first, t_last = next(iter(groups)), next(reversed(groups))
     early, late = (fact(found, "methods", "Legacy-GT", "bias") for found in (first, last))
@@ -45,24 +48,18 @@ def tell(results: Sequence[Result]) -> Account:
     kept = _kept(results)
     n = seeds(min(len(found) for found in groups.values()))
     return Account(
-        brief=f"{sum(kept)} of {len(kept)} errors below their bounds; "
+        brief=f"{tally(kept)} errors below their bounds; "
         f"Legacy-GT sends {weights['Legacy-GT']} vectors, "
         f"{number(early.median)} → {number(late.median)} as t₁ goes {t_first} → {t_last}",
         found=(
-            (
-                f"With the first of four departures at t₁ = {t_first} Legacy-GT ends at "
-                f"{number(early.median)}, at t₁ = {t_last} at "
-                f"<strong>{number(late.median)}</strong> (medians). The others gain little or "
-                f"nothing from leaving late: {stay}. {sum(kept)} of {len(kept)} measured errors "
-                "are below their bounds; how far below, the figure shows."
-            ),
-            (
-                "A farewell here weighs "
-                + ", ".join(f"{weights[m]} ({m})" for m in METHODS)
-                + " vectors and a few scalars: the legacy in canonical form, and the tracker's "
-                "surplus. The paper sends 3 for Legacy-GT and 1 for GT-P. Classic's Θ(kζ/(nμ)) "
-                f"hides a factor of about {number(slack.median)}."
-            ),
+            f"""With the first of four departures at t₁ = {t_first} Legacy-GT ends at
+            {number(early.median)}, at t₁ = {t_last} at <strong>{number(late.median)}</strong>
+            (medians). The others gain little or nothing from leaving late: {stay}. {sum(kept)} of
+            {len(kept)} measured errors are below their bounds; how far below, the figure shows.""",
+            f"""A farewell here weighs {", ".join(f"{weights[m]} ({m})" for m in METHODS)} vectors
+            and a few scalars: the legacy in canonical form, and the tracker's surplus. The paper
+            sends 3 for Legacy-GT and 1 for GT-P. Classic's Θ(kζ/(nμ)) hides a factor of about
+            {number(slack.median)}.""",
         ),
         sample=f"{n} per departure round",
         chart=_chart(groups),
@@ -70,21 +67,8 @@ def tell(results: Sequence[Result]) -> Account:
         "The printed bound has the measured distances put in; the tighter one needs no smallness.",
         tables=(
             HtmlTable(
-                (
-                    "limit error",
-                    "median",
-                    "quartiles",
-                    "worst",
-                    "printed bound",
-                    "tighter bound",
-                    "vectors",
-                    "bytes",
-                    "vectors, paper",
-                ),
-                tuple(
-                    (f"t₁ = {t1}", tuple(_row(found, m) for m in METHODS))
-                    for t1, found in groups.items()
-                ),
+                ("limit error", "median", "quartiles", "worst", *BOUNDS.values(), *SIZES),
+                {f"t₁ = {t1}": [_row(found, m) for m in METHODS] for t1, found in groups.items()},
                 "Bounds are medians over the seeds; bytes for d = 10 in double precision.",
             ),
         ),
@@ -102,15 +86,11 @@ def tell(results: Sequence[Result]) -> Account:
             )
         ),
         notes=(
-            (
-                "thm:main asks for kβ ≤ 1/2, and here kβ = 4·9/40 = 0.9: strictly it promises "
-                "nothing. The bound holds all the same. The tighter one, ∑ω|y − x*| / (∑μ + ∑η), "
-                "has no such premise."
-            ),
-            (
-                "GT-P's printed bound leaves the cap's floor out; it is compared with the form "
-                "that holds for every weight, ∑(η|y − x*| + ζ)/((n−k)μ + η)."
-            ),
+            """thm:main asks for kβ ≤ 1/2, and here kβ = 4·9/40 = 0.9: strictly it promises nothing.
+            The bound holds all the same. The tighter one, ∑ω|y − x*| / (∑μ + ∑η), has no such
+            premise.""",
+            """GT-P's printed bound leaves the cap's floor out; it is compared with the form that
+            holds for every weight, ∑(η|y − x*| + ζ)/((n−k)μ + η).""",
         ),
     )
 
@@ -133,7 +113,7 @@ def _most(results: Sequence[Result], name: str, key: str) -> int:
 
 
 def _row(found: Sequence[Result], name: str) -> tuple[str, ...]:
-    bounds = (fact(found, "methods", name, key) for key in ("promised", "tight"))
+    bounds = (fact(found, "methods", name, key) for key in BOUNDS)
     vectors, _ = PRINTED.get(name, PRINTED["Legacy-GT"])
     return (
         method(name),
@@ -155,7 +135,7 @@ def _checks(groups: dict[int, list[Result]], weights: dict[str, int]) -> tuple[C
     return (
         Check(
             "Every variant's limit error is below its bound.",
-            f"In {sum(kept)} of {len(kept)} cases.",
+            f"In {tally(kept)} cases.",
             every(kept),
             f"{len(kept) - sum(kept)} errors are above their bounds",
         ),
@@ -199,10 +179,7 @@ def _chart(groups: dict[int, list[Result]]) -> Chart:
         for t1, found in groups.items()
     )
     shares = tuple(
-        Group(
-            title,
-            tuple(Dot(m, ROLES[m], _share(everything, m, key)) for m in METHODS),
-        )
+        Group(title, tuple(Dot(m, ROLES[m], _share(everything, m, key)) for m in METHODS))
         for title, key in (("of the printed bound", "promised"), ("of the tighter bound", "tight"))
     )
     return Chart(
@@ -228,12 +205,14 @@ ITEM = Item(
     "What every variant ends at, and what it is promised",
     "tab:compare",
     "bounds for classic, GT-P (1 vector), GT-M (2), Legacy-GT (3)",
-    (
-        "Limit error after k departures, and vectors in the farewell:",
-        *(
-            f"{method(name)} ({vectors}{' vector' if vectors == 1 else ' vectors'})<br>{bound}"
-            for name, (vectors, bound) in PRINTED.items()
-        ),
+    "\n\n".join(
+        [
+            "Limit error after k departures, and vectors in the farewell:",
+            *(
+                f"{method(name)} ({counted(vectors, 'vector')})<br>{bound}"
+                for name, (vectors, bound) in PRINTED.items()
+            ),
+        ]
     ),
     tell,
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from bequest.paper.report.charts import Chart, Level, Panel, Series
 from bequest.paper.report.markup import HtmlTable, method, quartiles, spread
-from bequest.paper.report.measures import Sample, fixed, number
+from bequest.paper.report.measures import Sample, fixed, number, tally
 from bequest.paper.report.sections.base import Account, CsvRow, Item, curve, fact, seeds, thinned
 from bequest.paper.report.verdicts import Check, every
 
@@ -33,23 +33,19 @@ def tell(results: Sequence[Result]) -> Account:
         f"{fixed(rates['nobody leaves'].median, 4)}; value gap ∝ "
         f"ε<sup>{fixed(slopes.median, 2)}</sup>",
         found=(
-            (
-                "After the departure, Legacy-GT's gradient falls by a factor of "
-                f"<strong>{fixed(rates['Legacy-GT'].median, 4)}</strong> per round "
-                f"[{fixed(rates['Legacy-GT'].lower, 4)}, {fixed(rates['Legacy-GT'].upper, 4)}]; "
-                f"without departures it is {fixed(rates['nobody leaves'].median, 4)}, for classic "
-                f"{fixed(rates['classic'].median, 4)}. The value gap grows with the anchor's error "
-                f"to the power <strong>{fixed(slopes.median, 3)}</strong>. Legacy-GT ends "
-                f"{number(gaps['Legacy-GT'].median)} above the best value, quartiles "
-                f"{quartiles(gaps['Legacy-GT'])}, worst {number(gaps['Legacy-GT'].worst)}; classic "
-                f"{number(gaps['classic'].median)} {quartiles(gaps['classic'])}."
-            ),
-            (
-                "Each loss is least squares with one sample, flat in eleven of twelve directions; "
-                "the sum of twenty is curved, but barely. So even without departures the network "
-                "converges linearly in the end, only slower, and the paper's “sublinearly, "
-                "forever” is not what these instances can show."
-            ),
+            f"""After the departure, Legacy-GT's gradient falls by a factor of
+            <strong>{fixed(rates["Legacy-GT"].median, 4)}</strong> per round
+            [{fixed(rates["Legacy-GT"].lower, 4)}, {fixed(rates["Legacy-GT"].upper, 4)}]; without
+            departures it is {fixed(rates["nobody leaves"].median, 4)}, for classic
+            {fixed(rates["classic"].median, 4)}. The value gap grows with the anchor's error to the
+            power <strong>{fixed(slopes.median, 3)}</strong>. Legacy-GT ends
+            {number(gaps["Legacy-GT"].median)} above the best value, quartiles
+            {quartiles(gaps["Legacy-GT"])}, worst {number(gaps["Legacy-GT"].worst)}; classic
+            {number(gaps["classic"].median)} {quartiles(gaps["classic"])}.""",
+            """Each loss is least squares with one sample, flat in eleven of twelve directions; the
+            sum of twenty is curved, but barely. So even without departures the network converges
+            linearly in the end, only slower, and the paper's “sublinearly, forever” is not what
+            these instances can show.""",
         ),
         sample=f"{seeds(len(results))}, one node leaves after round "
         f"{results[0].facts['departure']}",
@@ -59,37 +55,29 @@ def tell(results: Sequence[Result]) -> Account:
         tables=(
             HtmlTable(
                 ("", "median", "quartiles", "worst"),
-                (
-                    (
-                        "value gap F(limit) − F*",
-                        tuple((method(name), *spread(gap)) for name, gap in gaps.items()),
-                    ),
-                    (
-                        "factor per round after the departure",
-                        tuple((method(name), *_rate(rate)) for name, rate in rates.items()),
-                    ),
-                    (
-                        "exponent of the value gap in the anchor's error",
-                        (("fitted", *_rate(slopes)),),
-                    ),
-                ),
+                {
+                    "value gap F(limit) − F*": [
+                        (method(name), *spread(gap)) for name, gap in gaps.items()
+                    ],
+                    "factor per round after the departure": [
+                        (method(name), *_rate(rate)) for name, rate in rates.items()
+                    ],
+                    "exponent of the value gap in the anchor's error": [("fitted", *_rate(slopes))],
+                },
             ),
             HtmlTable(
                 ("bound", "measured", "promised", "kept"),
-                (
-                    (
-                        "",
-                        tuple(
-                            (
-                                label,
-                                number(_bound(results, label, 0).median),
-                                number(_bound(results, label, 1).median),
-                                f"{sum(_kept(results, label))} of {len(results)}",
-                            )
-                            for label in labels
-                        ),
-                    ),
-                ),
+                {
+                    "": [
+                        (
+                            label,
+                            number(_bound(results, label, 0).median),
+                            number(_bound(results, label, 1).median),
+                            f"{sum(_kept(results, label))} of {len(results)}",
+                        )
+                        for label in labels
+                    ]
+                },
                 "Medians over the seeds; thm:cvx (i) is a lower bound, the others are upper "
                 "bounds.",
             ),
@@ -106,11 +94,9 @@ def tell(results: Sequence[Result]) -> Account:
             ),
         ),
         notes=(
-            (
-                "The last step of thm:cvx (ii) uses ∑ε² ≤ (∑ε)²/k, which is the wrong way round. "
-                "The promise here is the display before it, (L/4)[2kδ² + 3∑ε²]; for one departure, "
-                "as here, the two are the same."
-            ),
+            """The last step of thm:cvx (ii) uses ∑ε² ≤ (∑ε)²/k, which is the wrong way round. The
+            promise here is the display before it, (L/4)[2kδ² + 3∑ε²]; for one departure, as here,
+            the two are the same.""",
         ),
     )
 
@@ -162,7 +148,7 @@ def _checks(
         Check(
             "Departures create strong convexity: linear convergence after the first one.",
             f"{fixed(rates['Legacy-GT'].median, 4)} per round, faster than without departures in "
-            f"{sum(faster)} of {len(faster)} runs.",
+            f"{tally(faster)} runs.",
             every(faster),
             "the departure does not speed up every run",
         ),
@@ -175,13 +161,13 @@ def _checks(
         Check(
             "Classic keeps a constant value gap.",
             f"{number(gaps['classic'].smallest)} to {number(gaps['classic'].largest)}, larger than "
-            f"Legacy-GT's in {sum(smaller)} of {len(smaller)} runs.",
+            f"Legacy-GT's in {tally(smaller)} runs.",
             every(smaller),
             "classic's value gap is not larger on every seed",
         ),
         Check(
             "The bounds of thm:cvx and prop:certC hold.",
-            f"In {sum(kept)} of {len(kept)} cases.",
+            f"In {tally(kept)} cases.",
             every(kept),
             f"{len(kept) - sum(kept)} bounds are broken",
         ),
@@ -247,14 +233,10 @@ ITEM = Item(
     "Convex losses: departures create curvature",
     "thm:cvx",
     "linear rate after the first departure; value gap quadratic in ε",
-    (
-        (
-            "In regime (C), μ = 0, <em>(i)</em> “departures create strong convexity”: after the "
-            "first one the method converges <strong>linearly</strong>. <em>(ii)</em> The value gap "
-            "is <strong>quadratic</strong> in the anchor's error, F(x̂) − F* ≤ (2κ̃² + 3)L/4 · ε² "
-            "for one departure, versus “the constant value gap F(x*<sub>S</sub>) − F* = Θ(1) of "
-            "the classic algorithm”."
-        ),
-    ),
+    """In regime (C), μ = 0, <em>(i)</em> “departures create strong convexity”: after the first
+    one the method converges <strong>linearly</strong>. <em>(ii)</em> The value gap is
+    <strong>quadratic</strong> in the anchor's error, F(x̂) − F* ≤ (2κ̃² + 3)L/4 · ε² for one
+    departure, versus “the constant value gap F(x*<sub>S</sub>) − F* = Θ(1) of the classic
+    algorithm”.""",
     tell,
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from bequest.paper.report.charts import Chart, Panel
 from bequest.paper.report.markup import HtmlTable, escape, method
-from bequest.paper.report.measures import Sample, fixed, number
+from bequest.paper.report.measures import Sample, fixed, number, tally
 from bequest.paper.report.sections.base import (
     METHODS,
     Account,
@@ -35,8 +35,7 @@ EARLY = 5
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    found = grouped(results, "setup")
-    groups = {setup: found[(setup,)] for setup in SETUPS if (setup,) in found}
+    groups = grouped(results, "setup", order=SETUPS)
     times = [int(t) for t in results[0].arrays["times"]]
     sentences = []
     for setup, runs in groups.items():
@@ -69,31 +68,22 @@ def tell(results: Sequence[Result]) -> Account:
         tables=(
             HtmlTable(
                 ("t₁", *(method(name) for name in METHODS)),
-                tuple(
-                    (
-                        SETUPS[setup],
-                        tuple(
-                            (
-                                str(t),
-                                *(number(_column(runs, name, column).median) for name in METHODS),
-                            )
-                            for column, t in enumerate(times)
-                        ),
-                    )
+                {
+                    SETUPS[setup]: [
+                        (str(t), *(number(_column(runs, m, column).median) for m in METHODS))
+                        for column, t in enumerate(times)
+                    ]
                     for setup, runs in groups.items()
-                ),
+                },
                 "Medians of the limit error; quartiles and the worst seed are in the CSV file and, "
                 "for Legacy-GT, below.",
             ),
             HtmlTable(
                 ("Legacy-GT, t₁", "median", "quartiles", "worst", "ahead of classic"),
-                tuple(
-                    (
-                        SETUPS[setup],
-                        tuple(_line(runs, column, t) for column, t in enumerate(times)),
-                    )
+                {
+                    SETUPS[setup]: [_line(runs, column, t) for column, t in enumerate(times)]
                     for setup, runs in groups.items()
-                ),
+                },
                 fold="Quartiles and worst seeds of Legacy-GT",
             ),
         ),
@@ -177,7 +167,7 @@ def _checks(groups: dict[str, list[Result]], times: Sequence[int]) -> tuple[Chec
     checks = [
         Check(
             "Classic's bias does not depend on when nodes leave.",
-            f"It does not in {sum(flat)} of {len(flat)} runs.",
+            f"It does not in {tally(flat)} runs.",
             every(flat),
             "classic's error depends on the departure round",
         )
@@ -200,7 +190,7 @@ def _checks(groups: dict[str, list[Result]], times: Sequence[int]) -> tuple[Chec
         Check(
             "In the late regime Legacy-GT is ahead of classic; the crossing comes once the network "
             "error is below about 2ζ/((κ−1)μ).",
-            f"Ahead at t₁ = {times[-1]} on {sum(ahead)} of {len(ahead)} seeds, and already at "
+            f"Ahead at t₁ = {times[-1]} on {tally(ahead)} seeds, and already at "
             f"t₁ = {times[0]} on {sum(first)}.",
             every(ahead),
             f"Legacy-GT is not ahead on {len(ahead) - sum(ahead)} seeds even at t₁ = {times[-1]}",
@@ -243,13 +233,9 @@ ITEM = Item(
     "From when on does it pay to be remembered?",
     "Sec. Conclusion",
     "classic flat, Legacy-GT falls with t₁; early exits use the local track",
-    (
-        (
-            "<em>Late regime:</em> classic's bias stays Θ(kζ/(nμ)) and Legacy-GT's is (κ−1)k/n · "
-            "ε(t₁), which decays geometrically; “the crossover happens as soon as the network "
-            "error drops below ≈ 2ζ/((κ−1)μ)”. <em>Early regime:</em> “the adaptive anchor falls "
-            "back to the local minimizer track”."
-        ),
-    ),
+    """<em>Late regime:</em> classic's bias stays Θ(kζ/(nμ)) and Legacy-GT's is (κ−1)k/n ·
+    ε(t₁), which decays geometrically; “the crossover happens as soon as the network error drops
+    below ≈ 2ζ/((κ−1)μ)”. <em>Early regime:</em> “the adaptive anchor falls back to the local
+    minimizer track”.""",
     tell,
 )

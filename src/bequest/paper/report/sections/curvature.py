@@ -8,7 +8,7 @@ import numpy as np
 
 from bequest.paper.report.charts import Chart, Level, Panel, Series
 from bequest.paper.report.markup import HtmlTable, quartiles, spread
-from bequest.paper.report.measures import Sample, fixed, given, number, ratio
+from bequest.paper.report.measures import Sample, fixed, given, number, ratio, tally
 from bequest.paper.report.sections.base import Account, CsvRow, Item, curve, grouped, seeds
 from bequest.paper.report.verdicts import Check, every
 
@@ -22,8 +22,7 @@ BASES = {"random": "own eigenbases", "shared": "one shared eigenbasis"}
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    found = grouped(results, "basis")
-    groups = {basis: found[(basis,)] for basis in BASES if (basis,) in found}
+    groups = grouped(results, "basis", order=BASES)
     midpoint = float(results[0].facts["midpoint"])
     best = {basis: Sample.of(_best(run) for run in runs) for basis, runs in groups.items()}
     price = {basis: Sample.of(_price(run) for run in runs) for basis, runs in groups.items()}
@@ -38,21 +37,15 @@ def tell(results: Sequence[Result]) -> Account:
     n = seeds(min(len(runs) for runs in groups.values()))
     return Account(
         brief=f"the bound is smallest at {given(midpoint)}, which is "
-        f"best for the instance in {sum(hits)} of {len(hits)}",
+        f"best for the instance in {tally(hits)}",
         found=(
-            (
-                "Each leaver has the full spectrum, so the bound on the gradient error is there to "
-                f"be met: the largest measured ratio is {fixed(_attained(results), 3)}. It is "
-                f"smallest at the midpoint, {given(midpoint)}, and so is the bound on the induced "
-                "bias."
-            ),
-            (
-                "The bias itself is another matter. Its smallest value lies, in the medians and "
-                f"quartiles, {where}. The midpoint is best (to one grid step) in "
-                f"<strong>{sum(hits)} of {len(hits)}</strong> instances, and costs {cost}. It is "
-                "the right choice when only [μ, L] is known; a node that knows its Hessian along "
-                "the drift can do better."
-            ),
+            f"""Each leaver has the full spectrum, so the bound on the gradient error is there to be
+            met: the largest measured ratio is {fixed(_attained(results), 3)}. It is smallest at the
+            midpoint, {given(midpoint)}, and so is the bound on the induced bias.""",
+            f"""The bias itself is another matter. Its smallest value lies, in the medians and
+            quartiles, {where}. The midpoint is best (to one grid step) in <strong>{sum(hits)} of
+            {len(hits)}</strong> instances, and costs {cost}. It is the right choice when only [μ,
+            L] is known; a node that knows its Hessian along the drift can do better.""",
         ),
         sample=f"{n} per eigenbasis, one leaver, anchored 1 from x*",
         chart=_chart(groups, midpoint),
@@ -61,20 +54,17 @@ def tell(results: Sequence[Result]) -> Account:
         tables=(
             HtmlTable(
                 ("", "median", "quartiles", "worst"),
-                tuple(
-                    (
-                        BASES[basis],
-                        (
-                            ("bias at the midpoint", *spread(_at(runs, midpoint))),
-                            ("bias at the best η", *spread(_smallest(runs))),
-                            ("bias at η = μ", *spread(_at(runs, float("-inf")))),
-                            ("bias at η = L", *spread(_at(runs, float("inf")))),
-                            ("price of the midpoint (ratio)", *spread(price[basis])),
-                            ("best η", *_eta(best[basis]).split(" ", 1), "–"),
-                        ),
-                    )
+                {
+                    BASES[basis]: [
+                        ("bias at the midpoint", *spread(_at(runs, midpoint))),
+                        ("bias at the best η", *spread(_smallest(runs))),
+                        ("bias at η = μ", *spread(_at(runs, float("-inf")))),
+                        ("bias at η = L", *spread(_at(runs, float("inf")))),
+                        ("price of the midpoint (ratio)", *spread(price[basis])),
+                        ("best η", *_eta(best[basis]).split(" ", 1), "–"),
+                    ]
                     for basis, runs in groups.items()
-                ),
+                },
             ),
         ),
         checks=_checks(results, hits),
@@ -150,29 +140,29 @@ def _checks(results: Sequence[Result], hits: Sequence[bool]) -> tuple[Check, ...
     return (
         Check(
             "|∇q − ∇f| ≤ max{L − η, η − μ} |x − y|.",
-            f"Holds in {sum(kept)} of {len(kept)} instances; the largest ratio is "
+            f"Holds in {tally(kept)} instances; the largest ratio is "
             f"{fixed(_attained(results), 3)}.",
             every(kept),
             "the bound on the gradient error is violated",
         ),
         Check(
             "It is smallest at the midpoint (μ + L)/2.",
-            f"In {sum(centred)} of {len(centred)} instances, to one step of the grid.",
+            f"In {tally(centred)} instances, to one step of the grid.",
             every(centred),
             "the gradient error is smallest elsewhere",
         ),
         Check(
             "The midpoint also minimises max{L − η, η − μ} |y − x*| / ((n−1)μ + η).",
-            f"It does, and that bounds the bias, in {sum(below)} of {len(below)} instances.",
+            f"It does, and that bounds the bias, in {tally(below)} instances.",
             every(below),
             "the bound on the bias is violated, or smallest elsewhere",
         ),
         Check(
             "“… we prove this midpoint is optimal”",
-            f"For the instance at hand it is in {sum(hits)} of {len(hits)}.",
+            f"For the instance at hand it is in {tally(hits)}.",
             every(hits),
             "the midpoint is optimal against the worst case in [μ, L], and rarely the best "
-            f"curvature for a given instance ({sum(hits)} of {len(hits)})",
+            f"curvature for a given instance ({tally(hits)})",
         ),
     )
 
@@ -223,13 +213,8 @@ ITEM = Item(
     "Which curvature should a legacy have?",
     "lem:center",
     "the midpoint (μ + L)/2 is optimal",
-    (
-        (
-            "The gradient of a legacy with curvature η is off by at most max{L − η, η − μ} per "
-            "unit distance from its anchor, which the <strong>midpoint η = (μ + L)/2</strong> "
-            "minimises. “In (SC), η* also minimizes the induced bias max{L − η, η − μ} |y − x*| / "
-            "((n−1)μ + η).”"
-        ),
-    ),
+    """The gradient of a legacy with curvature η is off by at most max{L − η, η − μ} per unit
+    distance from its anchor, which the <strong>midpoint η = (μ + L)/2</strong> minimises. “In
+    (SC), η* also minimizes the induced bias max{L − η, η − μ} |y − x*| / ((n−1)μ + η).”""",
     tell,
 )

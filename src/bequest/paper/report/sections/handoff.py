@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.paper.report import palette
 from bequest.paper.report.charts import Chart, Panel
 from bequest.paper.report.markup import HtmlTable, method, quartiles, spread
-from bequest.paper.report.measures import Sample, number
+from bequest.paper.report.measures import Sample, number, tally
 from bequest.paper.report.sections.base import Account, CsvRow, Item, curve, fact, seeds, thinned
 from bequest.paper.report.verdicts import Check, every
 
@@ -24,7 +25,6 @@ COMBINATIONS = {
     "local, exact": ("GT-M", "local anchor, exact"),
     "local, printed": ("GT-M", "local anchor, printed"),
 }
-ROLES = {"GT-C": "gt-c", "GT-M": "gt-m"}
 ROUNDING = 1e-9
 FLOOR = 1e-16
 
@@ -40,20 +40,15 @@ def tell(results: Sequence[Result]) -> Account:
         brief=f"printed with the local anchor: gap {number(broken.median)}; "
         f"exact: at most {number(exact.largest)}",
         found=(
-            (
-                "With the consensus anchor y = x<sub>i</sub> both forms are the same and exact. "
-                "With the local-track anchor the printed form leaves a permanent gap of "
-                f"<strong>{number(broken.median)}</strong>, quartiles {quartiles(broken)}, worst "
-                f"{number(broken.worst)}, in ∑z = ∑∇h, and the survivors settle "
-                f"{number(stray.median)} away from the minimiser of what they remember, worst "
-                f"{number(stray.worst)}. The exact form, z + s + ∇q(x) with the surplus "
-                f"s = z<sub>i</sub> − ∇h<sub>i</sub>(x<sub>i</sub>), keeps the invariant to "
-                f"rounding with both anchors: at most {number(exact.largest)}."
-            ),
-            (
-                "bequest uses the exact form everywhere; the printed one exists for this "
-                "comparison only."
-            ),
+            f"""With the consensus anchor y = x<sub>i</sub> both forms are the same and exact. With
+            the local-track anchor the printed form leaves a permanent gap of
+            <strong>{number(broken.median)}</strong>, quartiles {quartiles(broken)}, worst
+            {number(broken.worst)}, in ∑z = ∑∇h, and the survivors settle {number(stray.median)}
+            away from the minimiser of what they remember, worst {number(stray.worst)}. The exact
+            form, z + s + ∇q(x) with the surplus s = z<sub>i</sub> − ∇h<sub>i</sub>(x<sub>i</sub>),
+            keeps the invariant to rounding with both anchors: at most {number(exact.largest)}.""",
+            """bequest uses the exact form everywhere; the printed one exists for this comparison
+            only.""",
         ),
         sample=f"{seeds(len(results))}, departures after rounds "
         f"{', '.join(map(str, results[0].facts['departures']))}",
@@ -63,20 +58,17 @@ def tell(results: Sequence[Result]) -> Account:
         tables=(
             HtmlTable(
                 ("", "median", "quartiles", "worst"),
-                tuple(
-                    (
-                        title,
-                        tuple(
-                            (method(COMBINATIONS[name][0], COMBINATIONS[name][1]), *spread(sample))
-                            for name, sample in samples.items()
-                        ),
-                    )
+                {
+                    title: [
+                        (method(*COMBINATIONS[name]), *spread(sample))
+                        for name, sample in samples.items()
+                    ]
                     for title, samples in (
                         ("invariant gap |∑z − ∑∇h| after the last round", gaps),
                         ("distance of the survivors to the surrogate's minimiser", off),
                         ("distance of the worst survivor to the optimum of all nodes", errors),
                     )
-                ),
+                },
             ),
         ),
         checks=_checks(gaps),
@@ -116,7 +108,7 @@ def _checks(gaps: dict[str, Sample]) -> tuple[Check, ...]:
         ),
         Check(
             "The invariant can be preserved exactly across a departure.",
-            f"With z + s + ∇q(x) it is, to rounding, in {sum(exact)} of {len(exact)} runs.",
+            f"With z + s + ∇q(x) it is, to rounding, in {tally(exact)} runs.",
             every(exact),
             "the exact hand-off leaves a gap",
         ),
@@ -139,7 +131,7 @@ def _chart(results: Sequence[Result]) -> Chart:
                 curve(
                     [np.maximum(result.arrays[f"{kind} {name}"], FLOOR) for result in results],
                     x,
-                    role=ROLES[of],
+                    role=palette.METHODS[of],
                     label=shown.replace(" anchor, ", ": "),
                     at=at,
                     # what coincides gets one band
@@ -171,13 +163,9 @@ ITEM = Item(
     "Handing the tracker over",
     "prop:invariant",
     "the printed correction preserves the invariant exactly",
-    (
-        (
-            "When node i leaves, its heir corrects its tracker to <strong>z + z<sub>i</sub> + "
-            "η<sub>i</sub>(x − y<sub>i</sub>)</strong>, which “preserves ∑z = ∑∇h exactly across a "
-            "departure”; for anchors other than x<sub>i</sub>, “g<sub>i</sub> substitutes for "
-            "∇h<sub>i</sub>(x<sub>i</sub>)”."
-        ),
-    ),
+    """When node i leaves, its heir corrects its tracker to <strong>z + z<sub>i</sub> +
+    η<sub>i</sub>(x − y<sub>i</sub>)</strong>, which “preserves ∑z = ∑∇h exactly across a
+    departure”; for anchors other than x<sub>i</sub>, “g<sub>i</sub> substitutes for
+    ∇h<sub>i</sub>(x<sub>i</sub>)”.""",
     tell,
 )

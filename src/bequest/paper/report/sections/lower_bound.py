@@ -8,7 +8,7 @@ import numpy as np
 
 from bequest.paper.report.charts import Chart, Panel, Series
 from bequest.paper.report.markup import HtmlTable
-from bequest.paper.report.measures import Sample, fixed, given, number
+from bequest.paper.report.measures import Sample, fixed, given, number, tally
 from bequest.paper.report.sections.base import Account, CsvRow, Item
 from bequest.paper.report.verdicts import Check, every
 
@@ -38,15 +38,13 @@ def tell(results: Sequence[Result]) -> Account:
         brief=("as" if off < EXACT else "not as")
         + f" the formula says; Legacy-GT within a factor {number(factor)} of the floor",
         found=(
-            (
-                "The two optima are as far apart as the formula says to within "
-                f"{number(off) if off else 'the last digit'} relative, for κ from "
-                f"{given(float(kappas[0]))} to {given(float(kappas[-1]))} and n = "
-                f"{', '.join(str(run.params['n']) for run in runs)}. An answer in the middle is "
-                f"off by half of that, the floor; the midpoint legacy is never off by more than "
-                f"<strong>{number(factor)} times the floor</strong> on this pair, where the "
-                "theorem allows a factor of order κ."
-            ),
+            f"""The two optima are as far apart as the formula says to within
+            {number(off) if off else "the last digit"} relative, for κ from
+            {given(float(kappas[0]))} to {given(float(kappas[-1]))} and n =
+            {", ".join(str(run.params["n"]) for run in runs)}. An answer in the middle is off by
+            half of that, the floor; the midpoint legacy is never off by more than
+            <strong>{number(factor)} times the floor</strong> on this pair, where the theorem allows
+            a factor of order κ.""",
             "There is nothing random here: no seeds, no quartiles.",
         ),
         sample="the pair of instances itself, ε = 1",
@@ -61,37 +59,31 @@ def tell(results: Sequence[Result]) -> Account:
                     "Legacy-GT over the floor",
                     "… over the promise",
                 ),
-                (
-                    (
-                        "",
-                        tuple(
-                            (
-                                str(run.params["n"]),
-                                _most(run, "apart", "formula"),
-                                _most(run, "ours", "floor"),
-                                _most(run, "ours", "promised"),
-                            )
-                            for run in runs
-                        ),
-                    ),
-                ),
+                {
+                    "": [
+                        (
+                            str(run.params["n"]),
+                            _most(run, "apart", "formula"),
+                            _most(run, "ours", "floor"),
+                            _most(run, "ours", "promised"),
+                        )
+                        for run in runs
+                    ]
+                },
                 "The largest ratios over all κ.",
             ),
             HtmlTable(
                 ("", *COLUMNS.values()),
-                tuple(
-                    (
-                        f"n = {run.params['n']}",
-                        tuple(
-                            (
-                                f"κ = {given(float(kappa))}",
-                                *(number(run.arrays[name][index]) for name in COLUMNS),
-                            )
-                            for index, kappa in enumerate(run.arrays["kappa"])
-                        ),
-                    )
+                {
+                    f"n = {run.params['n']}": [
+                        (
+                            f"κ = {given(float(kappa))}",
+                            *(number(run.arrays[name][index]) for name in COLUMNS),
+                        )
+                        for index, kappa in enumerate(run.arrays["kappa"])
+                    ]
                     for run in runs
-                ),
+                },
                 fold="All numbers",
             ),
         ),
@@ -136,7 +128,7 @@ def _checks(runs: Sequence[Result], off: float, factor: float) -> tuple[Check, .
         ),
         Check(
             "Legacy-GT's bias is at most (κ−1)ε/(2n).",
-            f"In {sum(kept)} of {len(kept)} cases.",
+            f"In {tally(kept)} cases.",
             every(kept),
             "the promised bias is exceeded",
         ),
@@ -193,13 +185,9 @@ ITEM = Item(
     "What no memory of one gradient can avoid",
     "thm:lower",
     "two optima (L−μ)ε/((n−1)μ+L) apart; Legacy-GT optimal up to O(κ)",
-    (
-        (
-            "There are two instances, identical for the survivors and with the same snapshot "
-            "(y, ∇f(y)), whose minimisers are <strong>(L−μ)ε/((n−1)μ+L)</strong> apart. No "
-            "first-order memory can serve both, and Legacy-GT, with bias at most (κ−1)ε/(2n), is "
-            "optimal up to a factor O(κ)."
-        ),
-    ),
+    """There are two instances, identical for the survivors and with the same snapshot (y,
+    ∇f(y)), whose minimisers are <strong>(L−μ)ε/((n−1)μ+L)</strong> apart. No first-order memory
+    can serve both, and Legacy-GT, with bias at most (κ−1)ε/(2n), is optimal up to a factor
+    O(κ).""",
     tell,
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from bequest.paper.report.charts import Bars, Chart, Level, Panel, Series
 from bequest.paper.report.markup import HtmlTable, spread
-from bequest.paper.report.measures import DIVERGED, Sample, counted, number, ratio
+from bequest.paper.report.measures import DIVERGED, Sample, counted, number, ratio, tally
 from bequest.paper.report.sections.base import DIVERGED as STATUS
 from bequest.paper.report.sections.base import Account, CsvRow, Item, curve, fact, seeds
 from bequest.paper.report.verdicts import Check, against, every, worst
@@ -16,7 +16,6 @@ from bequest.paper.report.verdicts import Check, against, every, worst
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bequest.paper.report.charts import Chart as _Chart
     from bequest.paper.store import Result
 
 RADIUS, THETA = 3.27, 0.074
@@ -27,54 +26,40 @@ def tell(results: Sequence[Result]) -> Account:
     times = [int(t) for t in results[0].arrays["times"]]
     caps = list(results[0].facts["caps"])
     capped = [row for row, cap in enumerate(caps) if cap is not None]
-    uncapped = caps.index(None) if None in caps else None
+    uncapped, late = caps.index(None), len(times) - 1
     samples = {
         (row, column): _sample(results, row, column)
         for row in range(len(caps))
         for column in range(len(times))
     }
     classic = fact(results, "classic")
-    late = len(times) - 1
     floors = ", ".join(
         f"{number(samples[row, late].median)} with c₀ = {caps[row]}" for row in capped
     )
-    told = []
-    if uncapped is not None:
-        counts = [samples[uncapped, column].diverged for column in range(len(times))]
-        all_from = next(
-            (t for t, tail in zip(times, _tails(counts), strict=True) if min(tail) == len(results)),
-            None,
-        )
-        told.append(
-            f"Without a cap the weight outgrows the step: {counts[0] or 'none'} of "
-            f"{counted(len(results), 'run')} diverged with a departure at round {times[0]}, "
-            + (
-                f"and from round {all_from} on <strong>all of them did</strong>. "
-                if all_from is not None
-                else f"{counts[-1]} at round {times[-1]}. "
-            )
-            + (
-                "The point they would have to reach is nearer than any capped one, but no fixed "
-                "step gets there."
-                if _nearer(results, uncapped, capped)
-                else ""
-            )
-        )
+    diverged = [samples[uncapped, column].diverged for column in range(len(times))]
+    all_from = next((t for k, t in enumerate(times) if min(diverged[k:]) == len(results)), None)
     share = [_share(results, row) for row in capped]
     return Account(
-        brief=f"floors at {floors}; "
-        + (
-            f"uncapped: {samples[uncapped, late].diverged} of {len(results)} diverged"
-            if uncapped is not None
-            else "uncapped not computed"
-        ),
+        brief=f"floors at {floors}; uncapped: {diverged[late]} of {len(results)} diverged",
         found=(
             f"With a cap, GT-P stops improving for late departures: {floors}, against "
             f"{number(classic.median)} for classic (medians, one node leaves). The formula for the "
             "floor is a bound, and a loose one: what is measured is "
             + " and ".join(f"{number(one.median)}" for one in share)
             + " of it, since it counts the survivors' curvature as (n−1)μ and they have more.",
-            *told,
+            f"Without a cap the weight outgrows the step: {diverged[0] or 'none'} of "
+            f"{counted(len(results), 'run')} diverged with a departure at round {times[0]}, "
+            + (
+                f"{diverged[late]} at round {times[late]}. "
+                if all_from is None
+                else f"and from round {all_from} on <strong>all of them did</strong>. "
+            )
+            + (
+                "The point they would have to reach is nearer than any capped one, but no fixed "
+                "step gets there."
+                if _nearer(results, uncapped, capped)
+                else ""
+            ),
         ),
         sample=f"{seeds(len(results))}, one node of twenty leaves",
         chart=_chart(results, samples, times, caps, classic),
@@ -85,51 +70,37 @@ def tell(results: Sequence[Result]) -> Account:
                 (
                     "limit error",
                     *(f"c₀ = {caps[row]}" for row in capped),
-                    *(("no cap",) if uncapped is not None else ()),
-                    *(("diverged without a cap",) if uncapped is not None else ()),
+                    "no cap",
+                    "diverged without a cap",
                 ),
-                (
-                    (
-                        "",
-                        tuple(
-                            (
-                                f"t = {t}",
-                                *(_cell(samples[row, column]) for row in range(len(caps))),
-                                *(
-                                    (f"{samples[uncapped, column].diverged} of {len(results)}",)
-                                    if uncapped is not None
-                                    else ()
-                                ),
-                            )
-                            for column, t in enumerate(times)
-                        ),
-                    ),
-                ),
+                {
+                    "": [
+                        (
+                            f"t = {t}",
+                            *(number(samples[row, column].median) for row in range(len(caps))),
+                            f"{diverged[column]} of {len(results)}",
+                        )
+                        for column, t in enumerate(times)
+                    ]
+                },
                 "Medians over the seeds; a sample of which half or more diverged has none.",
             ),
             HtmlTable(
                 ("latest departure", "median", "quartiles", "worst", "floor by the formula"),
-                (
-                    (
-                        "",
-                        (
-                            *(
-                                (
-                                    f"GT-P, c₀ = {caps[row]}",
-                                    *spread(samples[row, late]),
-                                    number(_floor(results, row).median),
-                                )
-                                for row in capped
-                            ),
-                            *(
-                                (("GT-P, no cap", *spread(samples[uncapped, late]), "–"),)
-                                if uncapped is not None
-                                else ()
-                            ),
-                            ("classic", *spread(classic), "–"),
+                {
+                    "": [
+                        *(
+                            (
+                                f"GT-P, c₀ = {caps[row]}",
+                                *spread(samples[row, late]),
+                                number(_floor(results, row).median),
+                            )
+                            for row in capped
                         ),
-                    ),
-                ),
+                        ("GT-P, no cap", *spread(samples[uncapped, late]), "–"),
+                        ("classic", *spread(classic), "–"),
+                    ]
+                },
             ),
         ),
         checks=_checks(results, samples, times, capped, uncapped),
@@ -145,10 +116,8 @@ def tell(results: Sequence[Result]) -> Account:
             CsvRow("", "pilot", "theta", fact(results, "pilot", "theta"), THETA),
         ),
         notes=(
-            (
-                "GT-P's farewell carries the tracker's surplus beside the point, so that the "
-                "hand-off is exact; the paper's message is the point alone."
-            ),
+            """GT-P's farewell carries the tracker's surplus beside the point, so that the hand-off
+            is exact; the paper's message is the point alone.""",
         ),
     )
 
@@ -156,9 +125,7 @@ def tell(results: Sequence[Result]) -> Account:
 def _nearer(results: Sequence[Result], uncapped: int, capped: Sequence[int]) -> bool:
     """Whether the uncapped limit of the latest departure is nearer, reached or not."""
     last = [result.arrays["bias"][:, -1] for result in results]
-    return all(
-        bool(errors[uncapped] < min(errors[row] for row in capped)) for errors in last if capped
-    )
+    return all(bool(errors[uncapped] < errors[capped].min()) for errors in last)
 
 
 def _name(cap: float | None) -> str:
@@ -175,10 +142,6 @@ def _sample(results: Sequence[Result], row: int, column: int) -> Sample:
     )
 
 
-def _cell(sample: Sample) -> str:
-    return number(sample.median)
-
-
 def _floor(results: Sequence[Result], row: int) -> Sample:
     return Sample.of(result.facts["floors"][row] for result in results)
 
@@ -190,16 +153,12 @@ def _share(results: Sequence[Result], row: int) -> Sample:
     )
 
 
-def _tails(counts: Sequence[int]) -> list[Sequence[int]]:
-    return [counts[index:] for index in range(len(counts))]
-
-
 def _checks(
     results: Sequence[Result],
     samples: dict[tuple[int, int], Sample],
     times: Sequence[int],
     capped: Sequence[int],
-    uncapped: int | None,
+    uncapped: int,
 ) -> tuple[Check, ...]:
     half, last = len(times) // 2, len(times) - 1
     flat = [
@@ -209,17 +168,18 @@ def _checks(
     ]
     below = [share <= 1 + 1e-9 for row in capped for share in _share(results, row).values]
     radius, theta = (fact(results, "pilot", key) for key in ("radius", "theta"))
-    checks = [
+    count = samples[uncapped, last].diverged
+    return (
         Check(
             "The cap puts a floor under very late departures.",
             f"From t = {times[half]} to {times[last]} the error changes by less than 5% in "
-            f"{sum(flat)} of {len(flat)} runs.",
+            f"{tally(flat)} runs.",
             every(flat),
             "the error still falls for the latest departures",
         ),
         Check(
             "The floor is ζ/((n−1)μ + c₀/α).",
-            f"No error at the latest departure exceeds it, in {sum(below)} of {len(below)} runs.",
+            f"No error at the latest departure exceeds it, in {tally(below)} runs.",
             every(below),
             "the floor by the formula is exceeded",
         ),
@@ -236,18 +196,13 @@ def _checks(
             ),
             "the pilot's constants lie outside those of our seeds; the paper's seed is not given",
         ),
-    ]
-    if uncapped is not None:
-        count = samples[uncapped, last].diverged
-        checks.append(
-            Check(
-                "Uncapped, late departures exceed the budget of any fixed step: divergence.",
-                f"{count} of {len(results)} runs {DIVERGED} at t = {times[last]}.",
-                every([count == len(results)]),
-                f"only {count} of {len(results)} uncapped runs diverged",
-            )
-        )
-    return tuple(checks)
+        Check(
+            "Uncapped, late departures exceed the budget of any fixed step: divergence.",
+            f"{count} of {len(results)} runs {DIVERGED} at t = {times[last]}.",
+            every([count == len(results)]),
+            f"only {count} of {len(results)} uncapped runs diverged",
+        ),
+    )
 
 
 def _chart(
@@ -256,45 +211,34 @@ def _chart(
     times: Sequence[int],
     caps: Sequence[float | None],
     classic: Sample,
-) -> _Chart:
-    x = np.array(times, dtype=float)
-    lines, levels, bars = [], [], []
-    for row, cap in enumerate(caps):
-        if cap is None:
-            kept = [
-                (t, value)
-                for column, t in enumerate(times)
-                for value in samples[row, column].values
-                if np.isfinite(value)
-            ]
-            if kept:
-                places, values = np.array(kept, dtype=float).T
-                lines.append(Series("gt-p", places, values, line="none", marker="x"))
-            bars.append(
-                Bars(
-                    "without a cap",
-                    "round of the departure",
-                    f"runs that diverged, of {len(results)}",
-                    "gt-p",
-                    tuple(map(str, times)),
-                    tuple(samples[row, column].diverged for column in range(len(times))),
-                    len(results),
-                )
-            )
-            continue
-        strict = cap == max(other for other in caps if other is not None)
-        lines.append(
-            curve(
-                [result.arrays["bias"][row] for result in results],
-                x,
-                role="gt-p",
-                label=f"c₀ = {cap}",
-                line="solid" if strict else "dashed",
-            )
+) -> Chart:
+    capped = {row: cap for row, cap in enumerate(caps) if cap is not None}
+    lines = [
+        curve(
+            [result.arrays["bias"][row] for result in results],
+            np.array(times, dtype=float),
+            role="gt-p",
+            label=f"c₀ = {cap}",
+            line="solid" if cap == max(capped.values()) else "dashed",
         )
-        floor = _floor(results, row).median
-        levels.append(Level(floor, "muted", f"formula, c₀ = {cap}", line="dotted", place="end"))
-    levels.append(Level(classic.median, "classic", "classic", line="solid"))
+        for row, cap in capped.items()
+    ]
+    levels = [
+        Level(
+            _floor(results, row).median, "muted", f"formula, c₀ = {cap}", line="dotted", place="end"
+        )
+        for row, cap in capped.items()
+    ]
+    uncapped = [samples[caps.index(None), column] for column in range(len(times))]
+    kept = [
+        (t, value)
+        for t, sample in zip(times, uncapped, strict=True)
+        for value in sample.values
+        if np.isfinite(value)
+    ]
+    if kept:
+        places, values = np.array(kept, dtype=float).T
+        lines.append(Series("gt-p", places, values, line="none", marker="x"))
     return Chart(
         "GT-P: the floor under a cap, and divergence without one",
         (
@@ -306,9 +250,17 @@ def _chart(
                 x_scale="log",
                 x_ticks=tuple(float(t) for t in times[::2]),
                 x_range=(times[0] / 1.15, times[-1] * 1.15),
-                levels=tuple(levels),
+                levels=(*levels, Level(classic.median, "classic", "classic", line="solid")),
             ),
-            *bars,
+            Bars(
+                "without a cap",
+                "round of the departure",
+                f"runs that diverged, of {len(results)}",
+                "gt-p",
+                tuple(map(str, times)),
+                tuple(sample.diverged for sample in uncapped),
+                len(results),
+            ),
         ),
         "Lines: medians; bands: quartiles; crosses: uncapped runs that did not diverge.",
         "Limit error against the departure round for each cap, and the number of uncapped runs "
@@ -321,13 +273,9 @@ ITEM = Item(
     "Sending the point alone: the dilemma of the cap",
     "prop:pointonly",
     "a cap leaves a floor, no cap diverges",
-    (
-        (
-            "GT-P bequeaths a penalty η/2 |x − y|² without a gradient. Capped at η ≤ c₀/α it has "
-            "the bias floor <strong>ζ/((n−1)μ + c₀/α)</strong> for very late departures; “an "
-            "uncapped weight eventually exceeds the smoothness budget of any fixed stepsize”. The "
-            "pilot run of Sec. 5.1 gives R₀ = 3.27 and θ = 0.074."
-        ),
-    ),
+    """GT-P bequeaths a penalty η/2 |x − y|² without a gradient. Capped at η ≤ c₀/α it has the
+    bias floor <strong>ζ/((n−1)μ + c₀/α)</strong> for very late departures; “an uncapped weight
+    eventually exceeds the smoothness budget of any fixed stepsize”. The pilot run of Sec. 5.1
+    gives R₀ = 3.27 and θ = 0.074.""",
     tell,
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from bequest.paper.report.charts import Chart, Panel
 from bequest.paper.report.markup import HtmlTable, method
-from bequest.paper.report.measures import Sample, given, number, ratio
+from bequest.paper.report.measures import Sample, given, number, ratio, tally
 from bequest.paper.report.sections.base import (
     METHODS,
     Account,
@@ -50,10 +50,8 @@ def tell(results: Sequence[Result]) -> Account:
         ),
         found=(
             " ".join(sentences) + (f" Not computed: {', '.join(missing)}." if missing else ""),
-            (
-                "There is one run per dataset and method: data, split and network are fixed, so "
-                "there are no quartiles to give."
-            ),
+            """There is one run per dataset and method: data, split and network are fixed, so there
+            are no quartiles to give.""",
         ),
         sample="one run per dataset and method",
         chart=_chart(runs),
@@ -61,24 +59,19 @@ def tell(results: Sequence[Result]) -> Account:
         tables=(
             HtmlTable(
                 ("", "after the last round", "limit", "anchors chosen"),
-                tuple(
-                    (
+                {
+                    f"{NAMES[run.case]} <small>(departures after rounds "
+                    f"{', '.join(map(str, run.facts['departures']))})</small>": [
                         (
-                            f"{NAMES[run.case]} <small>(departures after rounds "
-                            f"{', '.join(map(str, run.facts['departures']))})</small>"
-                        ),
-                        tuple(
-                            (
-                                method(m),
-                                number(ending([run], m, "final").median),
-                                number(gaps[run.case][m]),
-                                ", ".join(dict.fromkeys(run.facts["methods"][m]["choices"])),
-                            )
-                            for m in METHODS
-                        ),
-                    )
+                            method(m),
+                            number(ending([run], m, "final").median),
+                            number(gaps[run.case][m]),
+                            ", ".join(dict.fromkeys(run.facts["methods"][m]["choices"])),
+                        )
+                        for m in METHODS
+                    ]
                     for run in runs
-                ),
+                },
             ),
         ),
         checks=_checks(runs),
@@ -89,16 +82,11 @@ def tell(results: Sequence[Result]) -> Account:
             for name, key in (("final", "final"), ("limit", "bias"))
         ),
         notes=(
-            (
-                "Standardised features, ℓ₂ = 0.05, sorted by label and first principal component, "
-                "ten chunks, ring with five chords, α = 0.2/L. The paper gives neither its "
-                "departure rounds nor its regularisation, and prints no number but the condition "
-                "numbers."
-            ),
-            (
-                "Observation (b) of the paper, that the first departure dominates the final error, "
-                "is not measured separately here; see the crossover section."
-            ),
+            """Standardised features, ℓ₂ = 0.05, sorted by label and first principal component, ten
+            chunks, ring with five chords, α = 0.2/L. The paper gives neither its departure rounds
+            nor its regularisation, and prints no number but the condition numbers.""",
+            """Observation (b) of the paper, that the first departure dominates the final error, is
+            not measured separately here; see the crossover section.""",
         ),
     )
 
@@ -172,13 +160,13 @@ def _checks(runs: Sequence[Result]) -> tuple[Check, ...]:
     return (
         Check(
             "(a) Legacy-GT continues toward the optimum and ends closer than classic.",
-            f"It ends closer on {sum(closer)} of {len(closer)} datasets.",
+            f"It ends closer on {tally(closer)} datasets.",
             every(closer),
             "; ".join(behind),
         ),
         Check(
             "(a) Each departure injects a jump into classic's trajectory.",
-            f"{sum(jumps)} of {len(jumps)} departures make it rise within {WINDOW} rounds.",
+            f"{tally(jumps)} departures make it rise within {WINDOW} rounds.",
             every(jumps),
             f"{len(jumps) - sum(jumps)} of {len(jumps)} departures leave no rise in classic's "
             f"error within {WINDOW} rounds",
@@ -230,15 +218,11 @@ ITEM = Item(
     "Logistic regression on two real datasets",
     "fig:real",
     "Legacy-GT ends closer than classic; gaps far from machine precision",
-    (
-        (
-            "Breast cancer (569 × 30, estimated κ up to 322) and digits, odd against even (1797 × "
-            "64, κ up to 157), split over ten nodes by label and leading principal component; the "
-            "three most heterogeneous nodes depart. <em>(a)</em> “Each departure injects a visible "
-            "jump in the classic trajectory while Legacy-GT continues toward x*, ending closer.” "
-            "<em>(b)</em> The first departure dominates the final error. <em>(c)</em> “The final "
-            "gaps are far from machine precision.”"
-        ),
-    ),
+    """Breast cancer (569 × 30, estimated κ up to 322) and digits, odd against even (1797 × 64,
+    κ up to 157), split over ten nodes by label and leading principal component; the three most
+    heterogeneous nodes depart. <em>(a)</em> “Each departure injects a visible jump in the
+    classic trajectory while Legacy-GT continues toward x*, ending closer.” <em>(b)</em> The
+    first departure dominates the final error. <em>(c)</em> “The final gaps are far from machine
+    precision.”""",
     tell,
 )

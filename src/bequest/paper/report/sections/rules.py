@@ -62,11 +62,9 @@ AIMS = {"quadratic": Aim(0.80, 1.25), "logistic": Aim(0.70, 1.25, stretch=0.80)}
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    groups = grouped(results, "setup")
     found = {
-        name: DecisionGroup(title, [d for result in groups[name,] for d in decisions_of(result)])
-        for name, title in SETUPS.items()
-        if (name,) in groups
+        name: DecisionGroup(SETUPS[name], [d for result in some for d in decisions_of(result)])
+        for name, some in grouped(results, "setup", order=SETUPS).items()
     }
     families = [family for family in (family_of(name, found) for name in AIMS) if family.setups]
     every = [setup for family in families for setup in family.setups]
@@ -87,7 +85,7 @@ def tell(results: Sequence[Result]) -> Account:
         tables=(
             HtmlTable(
                 ("rule", "best branch", "worst seed", "regret", "above 1.2", "worst"),
-                tuple(_block(family.name, family.whole) for family in families),
+                dict(_block(family.name, family.whole) for family in families),
                 "Best branch: the share of decisions in which hindsight finds no better one of the "
                 "paper's three, over all seeds and on the worst. Regret: how many times farther "
                 "than the best branch the one taken moves the optimum; geometric mean, share above "
@@ -95,12 +93,12 @@ def tell(results: Sequence[Result]) -> Account:
             ),
             HtmlTable(
                 ("round", *(method(rule) for rule in RULES), "decisions"),
-                tuple((family.name, _stages(family.whole)) for family in families),
+                {family.name: _stages(family.whole) for family in families},
                 "Share of decisions with the best branch, by how early the node leaves.",
             ),
             HtmlTable(
                 ("rule", "best branch", "worst seed", "regret", "above 1.2", "worst"),
-                tuple(
+                dict(
                     _block(f"{family.name}, {setup.title}", setup)
                     for family in families
                     for setup in family.setups
@@ -109,19 +107,13 @@ def tell(results: Sequence[Result]) -> Account:
             ),
             HtmlTable(
                 ("setup", "takes drift", "gain", "worse", "worst gain"),
-                tuple(
-                    (
-                        family.name,
-                        tuple(
-                            _gains(title, setup)
-                            for title, setup in (
-                                ("all", family.whole),
-                                *((setup.title, setup) for setup in family.setups),
-                            )
-                        ),
-                    )
+                {
+                    family.name: [
+                        _gains("all", family.whole),
+                        *(_gains(setup.title, setup) for setup in family.setups),
+                    ]
                     for family in families
-                ),
+                },
                 "Gain: how many times less than the branch of the paper's oracle the one taken "
                 "moves the optimum, in the geometric mean; worse: the share of decisions in which "
                 "it moves it more than 1.2 times as far. Where a path predicts nothing steady, "
@@ -133,11 +125,11 @@ def tell(results: Sequence[Result]) -> Account:
         csv=tuple(
             line
             for family in families
-            for setting, group in (
-                (family.name, family.whole),
-                *((f"{family.name}, {setup.title}", setup) for setup in family.setups),
+            for lines in (
+                _csv_rows(family.name, family.whole),
+                *(_csv_rows(f"{family.name}, {setup.title}", setup) for setup in family.setups),
             )
-            for line in _csv_rows(setting, group)
+            for line in lines
         ),
         notes=(
             (
@@ -147,18 +139,14 @@ def tell(results: Sequence[Result]) -> Account:
                 "observables knows neither: it reads the leaver's own loss and path, how many stay "
                 "behind, and μ." + _certified(decisions)
             ),
-            (
-                "Hindsight is the displacement |(∑H − Hᵢ + H̃)⁻¹(∇q − ∇fᵢ)(x*)| of the "
-                "optimum, exact for quadratics and to first order for logistic losses, each "
-                "decision by itself, as if all the others' losses were still whole. Below 10⁻¹⁴ it "
-                "is rounding, and counts as 10⁻¹⁴."
-            ),
-            (
-                "Three random nodes leave, one every 20 rounds, from round 10, 15, 25, 40, 60, "
-                "100, 200 or 400 on. The node always leaves a consensus legacy, so that "
-                "all decide on the same runs. The silos are ten, with logistic losses of 20 to 80 "
-                "samples; of the two datasets they are given, and a seed draws only who leaves."
-            ),
+            """Hindsight is the displacement |(∑H − Hᵢ + H̃)⁻¹(∇q − ∇fᵢ)(x*)| of the optimum, exact
+            for quadratics and to first order for logistic losses, each decision by itself, as if
+            all the others' losses were still whole. Below 10⁻¹⁴ it is rounding, and counts as
+            10⁻¹⁴.""",
+            """Three random nodes leave, one every 20 rounds, from round 10, 15, 25, 40, 60, 100,
+            200 or 400 on. The node always leaves a consensus legacy, so that all decide on the same
+            runs. The silos are ten, with logistic losses of 20 to 80 samples; of the two datasets
+            they are given, and a seed draws only who leaves.""",
         ),
     )
 
@@ -181,9 +169,9 @@ def _told(families: Sequence[Family], rule: str) -> str:
 
 
 def _sample(setups: Sequence[DecisionGroup]) -> str:
-    counts = sorted({len({decision.seed for decision in setup.decisions}) for setup in setups})
-    n = seeds(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
-    return f"{n} per setup, {counted(sum(len(s.decisions) for s in setups), 'decision')}"
+    counts = [len(setup.seeds) for setup in setups]
+    decisions = sum(len(setup.decisions) for setup in setups)
+    return f"{seeds(*counts)} per setup, {counted(decisions, 'decision')}"
 
 
 def _agreement(families: Sequence[Family], decisions: Sequence[Decision], missing: int) -> str:
@@ -274,8 +262,8 @@ def _always_consensus(decisions: Sequence[Decision]) -> bool:
     return all(decision.choices[CERTIFIED] == "consensus" for decision in decisions)
 
 
-def _block(title: str, group: DecisionGroup) -> tuple[str, tuple[tuple[str, ...], ...]]:
-    rows = tuple(
+def _block(title: str, group: DecisionGroup) -> tuple[str, Sequence[tuple[str, ...]]]:
+    rows = [
         (
             method(rule),
             _percent(group.agreement(rule)),
@@ -285,11 +273,11 @@ def _block(title: str, group: DecisionGroup) -> tuple[str, tuple[tuple[str, ...]
             number(group.worst(rule)),
         )
         for rule in COMPARED
-    )
+    ]
     return f"{title} <small>({counted(len(group.decisions), 'decision')})</small>", rows
 
 
-def _stages(group: DecisionGroup) -> tuple[tuple[str, ...], ...]:
+def _stages(group: DecisionGroup) -> list[tuple[str, ...]]:
     rows, after = [], -math.inf
     for last, title in STAGES.items():
         some = DecisionGroup(title, [d for d in group.decisions if after < d.round <= last])
@@ -297,7 +285,7 @@ def _stages(group: DecisionGroup) -> tuple[tuple[str, ...], ...]:
         if some.decisions:
             shares = (_percent(some.agreement(rule)) for rule in RULES)
             rows.append((title, *shares, str(len(some.decisions))))
-    return tuple(rows)
+    return rows
 
 
 def _gains(title: str, group: DecisionGroup) -> tuple[str, ...]:
@@ -408,19 +396,14 @@ ITEM = Item(
     "Beyond the paper: who decides best",
     "eq:anchor",
     "the smallest of three certified bounds decides, from observables",
-    (
-        (
-            "At its departure a node compares three certified bounds, for an anchor at the "
-            "iterate, for one at the local track and for no legacy, and takes the smallest. When "
-            "no anchor is best, “rule (eq:anchor) detects this from observables and falls back to "
-            "the classic bias term” (rem:noanchor)."
-        ),
-        (
-            "How often the branch so chosen is the best one is not reported: there is no number to "
-            "compare with. The targets are our own, for a rule that predicts from what a leaver "
-            "can see how far each branch would move the optimum."
-        ),
-    ),
+    """At its departure a node compares three certified bounds, for an anchor at the iterate, for
+    one at the local track and for no legacy, and takes the smallest. When no anchor is best, “rule
+    (eq:anchor) detects this from observables and falls back to the classic bias term”
+    (rem:noanchor).
+
+    How often the branch so chosen is the best one is not reported: there is no number to compare
+    with. The targets are our own, for a rule that predicts from what a leaver can see how far each
+    branch would move the optimum.""",
     tell,
     beyond=True,
 )
