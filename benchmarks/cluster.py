@@ -11,13 +11,17 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import ray
-from rounds import at_least, at_most, printed, shown
+from rounds import ONE_VECTOR, at_least, at_most, printed, shown
 
 import bequest as bq
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+import rehearsal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,12 +81,56 @@ def bare_rounds(actors: list[object]) -> Callable[[], float]:
     return measure
 
 
-def engine_rounds(n: int, *, rounds: int, will: bq.wills.Will) -> Callable[[], tuple[float, float]]:
-    """Seconds per round of a run with n nodes on the hosts, and how long it took to start."""
+def network(n: int) -> tuple[bq.Problem, object]:
+    """n nodes: as many as hosts, all talking to each other, or more on a ring with chords."""
     problem = bq.problems.quadratics(n=n, dim=DIM, mu=1.0, L=10.0, seed=1)
     problem.optimum()
     complete = [(i, j) for i in range(n) for j in range(i)]
-    graph = complete if n == HOSTS else bq.graphs.ring_with_chords(n, chords=n // 2, seed=1)
+    return problem, (
+        complete if n == HOSTS else bq.graphs.ring_with_chords(n, chords=n // 2, seed=1)
+    )
+
+
+def bytes_per_round(n: int, method: bq.methods.Method) -> float:
+    """What all hosts send to each other in a round: the same groups and batches, without Ray."""
+    problem, graph = network(n)
+    sent = []
+
+    def counted(messages: list[object]) -> bytes:
+        batch = PACK(messages)
+        sent.append(len(batch))
+        return batch
+
+    def total(rounds: int) -> int:
+        sent.clear()
+        engine = rehearsal.Rehearsal(hosts=HOSTS)
+        bq.solve(
+            problem,
+            graph,
+            method=method,
+            rounds=rounds,
+            checkpoint_every=None,
+            will=bq.wills.Consensus(),
+            engine=engine,
+        )
+        return sum(sent)
+
+    rehearsal.pack = counted
+    try:
+        return (total(60) - total(20)) / 40
+    finally:
+        rehearsal.pack = PACK
+
+
+PACK = rehearsal.pack
+
+
+def engine_rounds(
+    n: int, *, rounds: int, will: bq.wills.Will, method: bq.methods.Method | None = None
+) -> Callable[[], tuple[float, float]]:
+    """Seconds per round of a run with n nodes on the hosts, and how long it took to start."""
+    problem, graph = network(n)
+    method = bq.GradientTracking() if method is None else method
 
     def measure() -> tuple[float, float]:
         seen: list[tuple[float, int]] = []
@@ -95,7 +143,7 @@ def engine_rounds(n: int, *, rounds: int, will: bq.wills.Will) -> Callable[[], t
 
         engine = bq.engines.Ray(nodes_per_host=n // HOSTS, cpus_per_host=0, watch=watch)
         begin = time.perf_counter()
-        bq.solve(problem, graph, will=will, rounds=rounds, engine=engine)
+        bq.solve(problem, graph, method=method, will=will, rounds=rounds, engine=engine)
         last = next(entry for entry in seen if entry[1] == rounds)
         first = seen[0]
         return (last[0] - first[0]) / (last[1] - first[1]), began[0] - begin
@@ -110,15 +158,19 @@ def main() -> int:
     bare = bare_rounds(actors)
     single = engine_rounds(HOSTS, rounds=ROUNDS, will=will)
     many = engine_rounds(25 * HOSTS, rounds=ROUNDS, will=will)
+    nids = engine_rounds(25 * HOSTS, rounds=ROUNDS, will=will, method=ONE_VECTOR["scalar"])
     bare()
     measured = []
     for _ in range(REPEATS):
-        (one, started), (hundred, _) = single(), many()
+        (one, started), (hundred, _), (half, _) = single(), many(), nids()
         others, starting = bare_actors(1)
         for actor in others:
             ray.kill(actor)
-        measured.append((bare(), one, hundred, started, starting))
-    least, one, hundred, started, starting = np.array(measured).T
+        measured.append((bare(), one, hundred, half, started, starting))
+    least, one, hundred, half, started, starting = np.array(measured).T
+    tracked, sent = (
+        bytes_per_round(25 * HOSTS, method) for method in (bq.GradientTracking(), bq.NIDS())
+    )
     rows = [
         shown(f"bare exchange of {HOSTS} actors, ms per round", 1e3 * least),
         shown(f"{HOSTS} nodes on {HOSTS} hosts, ms per round", 1e3 * one),
@@ -127,6 +179,14 @@ def main() -> int:
         shown(f"the engine with {HOSTS} hosts, seconds to start", started),
         at_most(f"{HOSTS} nodes on {HOSTS} hosts against a bare exchange", one / least, 2.0),
         at_least(f"round rate of {25 * HOSTS} nodes against {HOSTS}", one / hundred, 0.5),
+        at_most(
+            f"{25 * HOSTS} nodes: a NIDS round / one of gradient tracking", half / hundred, 1.0
+        ),
+        at_most(
+            f"{25 * HOSTS} nodes: bytes between hosts per round, NIDS / gradient tracking",
+            np.array([sent / tracked]),
+            0.55,
+        ),
         at_most("seconds that the engine adds to starting bare actors", started - starting, 3.0),
     ]
     ray.shutdown()

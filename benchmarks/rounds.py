@@ -18,12 +18,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import bequest as bq
-from bequest.core import mixing, tracking
-from bequest.engines.vector.engine import _Epoch
+from bequest.core import mixing
+from bequest.core.rounds import advance
+from bequest.engines.vector.engine import _WINDOW, _WINDOW_ROUNDS, _Epoch
 from bequest.model.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+METHOD = bq.GradientTracking(0.02)
+# Held against it: paces that are given, so that none is chosen within what is measured.
+ONE_VECTOR = {"scalar": bq.NIDS(coupling=5.0), "hessian": bq.NIDS(metric="hessian", coupling=5.0)}
 
 
 @dataclass
@@ -143,7 +148,9 @@ def real_nodes() -> list[Row]:
     ]
 
 
-def bare_round(problem: bq.Problem, graph: bq.Graph) -> Callable[[], float]:
+def bare_round(
+    problem: bq.Problem, graph: bq.Graph, method: bq.methods.Method = METHOD
+) -> Callable[[], float]:
     """The engine's own round, without metrics: a function that returns seconds per round."""
     shape = (problem.n, problem.dim)
     plan = Plan(
@@ -152,10 +159,11 @@ def bare_round(problem: bq.Problem, graph: bq.Graph) -> Callable[[], float]:
         schedule={},
         wills={},
         rounds=1,
-        step=0.02,
+        method=method,
         start=np.zeros(shape),
         pilot=None,
         buddies=0,
+        recall=False,
         checkpoint_every=None,
         absent=frozenset(),
         known={},
@@ -163,22 +171,76 @@ def bare_round(problem: bq.Problem, graph: bq.Graph) -> Callable[[], float]:
         optima=None,
     )
     epoch = _Epoch(plan, graph.network(), {})
-    state = [np.zeros((2, *shape)) for _ in range(3)]
+    local = epoch.local(method, method.given or 1.0)
+    hear = epoch.hear(method, local.coupling)
+    length = max(1, min(_WINDOW // (problem.n * problem.dim), _WINDOW_ROUNDS))
+    state = [np.zeros((length + 1, *shape)) for _ in range(3)]
     epoch.gradient(state[0][0], state[2][0])
     state[1][0] = state[2][0]
 
     def rounds(count: int = 60) -> float:
         def work() -> None:
-            for _ in range(count):
-                tracking.advance(
-                    *state, rounds=1, step=0.02, mix=epoch.mix, gradient=epoch.gradient
+            for _ in range(max(1, count // length)):
+                advance(
+                    *state,
+                    rounds=length,
+                    method=method,
+                    local=local,
+                    hear=hear,
+                    gradient=epoch.gradient,
                 )
                 state[:] = [window[::-1] for window in state]
 
-        return seconds(work) / count
+        return seconds(work) / (max(1, count // length) * length)
 
     rounds(5)
     return rounds
+
+
+def methods() -> list[Row]:
+    """A round of NIDS, which sends half as much, over one of gradient tracking."""
+    small, large = problem_of(20, 10)[0], problem_of(1_000, 50)[0]
+    ring = bq.graphs.ring_with_chords(20, chords=15, seed=1)
+    rows = []
+
+    def note(where: str, metric: str, measured: list[float]) -> None:
+        claim = f"{where}: a NIDS round ({metric}) / one of gradient tracking"
+        found = np.array(measured)
+        rows.append(at_most(claim, found, 1.0) if metric == "scalar" else shown(claim, found))
+
+    for problem, graph, count in (
+        (small, ring, 5120),
+        (large, bq.graphs.random_regular(1_000, 4, seed=1), 60),
+    ):
+        tracking = bare_round(problem, graph)
+        for metric, method in ONE_VECTOR.items():
+            nids = bare_round(problem, graph, method)
+            where = f"n={problem.n}, d={problem.dim}"
+            note(where, metric, [nids(count) / tracking(count) for _ in range(15)])
+    wide = problem_of(20, 100)[0]
+    for problem in (small, wide):
+        tracking = loop_round(problem, ring, METHOD)
+        for metric, method in ONE_VECTOR.items():
+            nids = loop_round(problem, ring, method)
+            where = f"n=20, d={problem.dim}, real nodes"
+            note(where, metric, [nids() / tracking() for _ in range(9)])
+    return rows
+
+
+def loop_round(
+    problem: bq.Problem, graph: bq.Graph, method: bq.methods.Method
+) -> Callable[[], float]:
+    """A round of real nodes on a virtual network: a function that returns its seconds."""
+    problem.optimum()
+
+    def work(rounds: int) -> float:
+        will, engine = bq.wills.Consensus(), bq.engines.Loop()
+        return seconds(
+            lambda: bq.solve(problem, graph, method=method, will=will, rounds=rounds, engine=engine)
+        )
+
+    work(20)
+    return lambda: (work(300) - work(0)) / 300
 
 
 def sparse_against_dense() -> Row:
@@ -258,6 +320,7 @@ def main() -> int:
     rows = [
         small_network(),
         *real_nodes(),
+        *methods(),
         sparse_against_dense(),
         *passes(1_000, 50, 3.0),
         *passes(10_000, 10, 6.0),

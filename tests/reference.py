@@ -1,4 +1,4 @@
-"""A slow, obvious, node-by-node reference of Legacy-GT (`alg:lgt`).
+"""A slow, obvious, node-by-node reference of Legacy-GT (`alg:lgt`), and of every other method.
 
 Every quantity is kept per node in a plain dictionary and every sum is a plain loop, so that each
 line can be read beside the paper. It shares no code with the package: the fast engine is checked
@@ -45,6 +45,8 @@ class Objective(Protocol):
 
     def gradient(self, x: Vector, /) -> Vector: ...
 
+    def bound(self) -> Vector: ...
+
 
 @dataclass(frozen=True)
 class Quad:
@@ -81,6 +83,8 @@ class Departure(TypedDict):
     edges_added: list[Edge]
     lost: list[int]
     checkpoint: int | None
+    adopter: int | None
+    hub: int
 
 
 class Change(TypedDict):
@@ -131,12 +135,17 @@ class ReferenceRun:
 
 @dataclass
 class Setting:
-    """What never changes during a run, but for the optimum: it moves with joins and forgets."""
+    """What never changes during a run, but for the optimum, which moves, and the pace.
+
+    The pace is the one number that all nodes agree on: a step, or the coupling c.
+    """
 
     objectives: Sequence[Objective]
-    step: float
+    pace: float
     optimum: Vector
     pilot: Pilot | None
+    method: str = "gradient tracking"
+    metric: str = "scalar"
 
 
 @dataclass
@@ -151,6 +160,7 @@ class State:
     z: dict[int, Vector]
     u: dict[int, Vector]
     inherited: dict[int, Quad]
+    origin: dict[int, Vector]  # where each began
     heirs: set[int] = field(default_factory=set)  # who inherited something in this round
 
 
@@ -301,26 +311,169 @@ def working_gradient(setting: Setting, state: State, node: int, x: Vector) -> Ve
 
 
 def play_round(setting: Setting, state: State) -> None:
-    """One gradient-tracking round of every node alive (`alg:lgt`), then one local-track step."""
+    """One round of the method for every node alive, then one local-track step.
+
+    The state of a node is (x, s), z = grad h(x) + s, and all s sum to zero.
+    """
     weights = metropolis(state.neighbours)
-    new_x: dict[int, Vector] = {}
-    new_z: dict[int, Vector] = {}
-    new_u: dict[int, Vector] = {}
+    move = ROUNDS[setting.method]
+    x, s, z = {}, {}, {}
     for j in sorted(state.neighbours):
-        mixed_x = np.zeros_like(state.x[j])
-        mixed_z = np.zeros_like(state.z[j])
-        for other, weight in weights[j].items():
-            mixed_x = mixed_x + weight * (state.x[other] - setting.step * state.z[other])
-            mixed_z = mixed_z + weight * state.z[other]
-        after = working_gradient(setting, state, j, mixed_x)
-        before = working_gradient(setting, state, j, state.x[j])
-        new_x[j] = mixed_x
-        new_z[j] = mixed_z + after - before
-    for j in state.u:
-        new_u[j] = local_step(setting.objectives[j], state.u[j])
+        x[j], z[j] = state.x[j], state.z[j]
+        s[j] = z[j] - working_gradient(setting, state, j, x[j])
+    metrics = {j: metric_of(setting, state, j, weights[j][j]) for j in sorted(state.neighbours)}
+    new_x, new_s = move(setting.pace, weights, metrics, x, s, z)
     state.x = new_x
-    state.z = new_z
-    state.u = new_u
+    state.z = {j: working_gradient(setting, state, j, new_x[j]) + new_s[j] for j in new_x}
+    state.u = {j: local_step(setting.objectives[j], state.u[j]) for j in state.u}
+
+
+Rows = dict[int, Vector]
+Weights = dict[int, dict[int, float]]
+Round = Callable[[float, Weights, Rows, Rows, Rows, Rows], tuple[Rows, Rows]]
+
+
+def average(weights: Weights, what: Rows, j: int) -> Vector:
+    """W times what nodes say, at node j."""
+    total = np.zeros_like(what[j])
+    for other, weight in weights[j].items():
+        total = total + weight * what[other]
+    return total
+
+
+def apart(weights: Weights, what: Rows, j: int) -> Vector:
+    """I - W times what nodes say, at node j: what one end of an edge gains the other loses."""
+    total = np.zeros_like(what[j])
+    for other, weight in weights[j].items():
+        total = total + weight * (what[j] - what[other])
+    return total
+
+
+def gradient_tracking(
+    a: float, w: Weights, _: Rows, x: Rows, s: Rows, z: Rows
+) -> tuple[Rows, Rows]:
+    """x+ = W(x - a z); s+ = s - (I - W) z (`alg:lgt`)."""
+    phi = {j: x[j] - a * z[j] for j in x}
+    return {j: average(w, phi, j) for j in x}, {j: s[j] - apart(w, z, j) for j in x}
+
+
+def diging(a: float, w: Weights, _: Rows, x: Rows, s: Rows, z: Rows) -> tuple[Rows, Rows]:
+    """x+ = W x - a z; s+ = s - (I - W) z."""
+    return (
+        {j: average(w, x, j) - a * z[j] for j in x},
+        {j: s[j] - apart(w, z, j) for j in x},
+    )
+
+
+def extra(a: float, w: Weights, _: Rows, x: Rows, s: Rows, z: Rows) -> tuple[Rows, Rows]:
+    """x+ = W x - a z; s+ = s + (I - W) x / (2a)."""
+    return (
+        {j: average(w, x, j) - a * z[j] for j in x},
+        {j: s[j] + apart(w, x, j) / (2 * a) for j in x},
+    )
+
+
+def exact_diffusion(a: float, w: Weights, _: Rows, x: Rows, s: Rows, z: Rows) -> tuple[Rows, Rows]:
+    """phi = x - a z; x+ = (I + W) phi / 2; s+ = s + (phi - x+) / a."""
+    phi = {j: x[j] - a * z[j] for j in x}
+    new_x = {j: (phi[j] + average(w, phi, j)) / 2 for j in x}
+    return new_x, {j: s[j] + (phi[j] - new_x[j]) / a for j in x}
+
+
+def nids(c: float, w: Weights, P: Rows, x: Rows, s: Rows, z: Rows) -> tuple[Rows, Rows]:
+    """phi = x - z/P; delta = c (I - W) phi; s+ = s + delta; x+ = phi - delta/P."""
+    phi = {j: x[j] - np.linalg.solve(P[j], z[j]) for j in x}
+    delta = {j: c * apart(w, phi, j) for j in x}
+    return (
+        {j: phi[j] - np.linalg.solve(P[j], delta[j]) for j in x},
+        {j: s[j] + delta[j] for j in x},
+    )
+
+
+def admm(c: float, w: Weights, P: Rows, x: Rows, s: Rows, z: Rows) -> tuple[Rows, Rows]:
+    """delta = c (I - W) x; s+ = s + delta; x+ = x - (z + 2 delta)/P.
+
+    The dual of the textbook, which grows by c (I - W) x+, is s + delta.
+    """
+    delta = {j: c * apart(w, x, j) for j in x}
+    return (
+        {j: x[j] - np.linalg.solve(P[j], z[j] + 2 * delta[j]) for j in x},
+        {j: s[j] + delta[j] for j in x},
+    )
+
+
+def dgd(a: float, w: Weights, _: Rows, x: Rows, s: Rows, z: Rows) -> tuple[Rows, Rows]:
+    """x+ = W x - a z; s stays as it is."""
+    return {j: average(w, x, j) - a * z[j] for j in x}, dict(s)
+
+
+ROUNDS: dict[str, Round] = {
+    "gradient tracking": gradient_tracking,
+    "DIGing": diging,
+    "EXTRA": extra,
+    "exact diffusion": exact_diffusion,
+    "NIDS": nids,
+    "ADMM": admm,
+    "DGD": dgd,
+}
+
+
+def carried_bound(setting: Setting, state: State, node: int) -> Vector:
+    """M: above the Hessian of what a node minimises, a multiple of I or a matrix."""
+    held = state.inherited.get(node)
+    own = setting.objectives[node]
+    dim = state.x[node].size
+    if setting.metric == "hessian":
+        return np.array(own.bound()) + (np.zeros((dim, dim)) if held is None else held.H)
+    top = 0.0 if held is None else float(np.linalg.eigvalsh(held.H)[-1])
+    return max(own.curvature.b + top, 0.0) * np.eye(dim)
+
+
+def metric_of(setting: Setting, state: State, node: int, own_weight: float) -> Vector:
+    """P of a node: max(M/1.9, 2c(1 - w_ii)), or the sum of both for ADMM; 1/step for others."""
+    dim = state.x[node].size
+    if setting.method not in ("NIDS", "ADMM"):
+        return np.eye(dim) / setting.pace
+    M = carried_bound(setting, state, node)
+    spread = 2 * setting.pace * (1 - own_weight)
+    if setting.method == "ADMM":
+        return M / 1.9 + 1.05 * spread * np.eye(dim)
+    values, basis = np.linalg.eigh(M / 1.9)
+    return np.array(basis @ np.diag(np.maximum(values, spread)) @ basis.T)
+
+
+def check_stability(setting: Setting, state: State) -> None:
+    """A chosen pace keeps M < 2P and c (I - W) <= P (NIDS), or M/2 + c (I - W) < P (ADMM)."""
+    if setting.method not in ("NIDS", "ADMM", "exact diffusion", "EXTRA"):
+        return
+    nodes = sorted(state.neighbours)
+    dim = setting.optimum.size
+    weights = metropolis(state.neighbours)
+    W = np.array([[weights[j].get(k, 0.0) for k in nodes] for j in nodes])
+    coupled = setting.method in ("NIDS", "ADMM")
+    c = setting.pace if coupled else 1 / (2 * setting.pace)
+    laplacian = c * np.kron(np.eye(len(nodes)) - W, np.eye(dim))
+    P, M = np.zeros_like(laplacian), np.zeros_like(laplacian)
+    for row, j in enumerate(nodes):
+        block = slice(row * dim, (row + 1) * dim)
+        P[block, block] = metric_of(setting, state, j, weights[j][j])
+        M[block, block] = carried_bound(setting, state, j)
+    size = float(np.abs(P).max())
+    if setting.method in ("NIDS", "exact diffusion"):
+        demands = [2 * P - M, P - laplacian]
+    else:
+        demands = [2 * P - M - 2 * laplacian]
+    for demand in demands:
+        if float(np.linalg.eigvalsh(demand)[0]) < -1e-9 * size:
+            raise ValueError(f"the pace {setting.pace} is not stable for {setting.method}")
+
+
+def own_step(setting: Setting, node: int) -> float:
+    """About how far a node goes against z: what its will may know."""
+    if setting.method not in ("NIDS", "ADMM"):
+        return setting.pace
+    b = setting.objectives[node].curvature.b
+    return 1 / b if b else 1.0
 
 
 def local_step(objective: Objective, u: Vector) -> Vector:
@@ -366,7 +519,7 @@ def point_legacy(setting: Setting, node: int, x: Vector, t: int, cap: float | No
     slope = norm(setting.objectives[node].gradient(x))
     eta = slope / certified_error(need_pilot(setting), t)
     if cap is not None:
-        eta = min(eta, cap / setting.step)
+        eta = min(eta, cap / own_step(setting, node))
     return Legacy(x, quad_around(x, 0.0, np.zeros_like(x), eta, node))
 
 
@@ -452,6 +605,8 @@ def decide(
     kind = will["kind"]
     if kind == "given":
         return will["choice"], {}
+    if kind == "unasked":  # no node has seen what it decided
+        return "none", {}
     if kind == "adaptive":
         return adaptive_choice(setting, state, node, t, will, remaining)
     fixed = {
@@ -575,6 +730,8 @@ def leave(
         "edges_added": edges_added,
         "lost": sorted(lost),
         "checkpoint": None,
+        "adopter": None,
+        "hub": heir,
     }
 
 
@@ -638,8 +795,12 @@ def crash(
     crashed: set[int],
     buddies: list[int],
     checkpoint: Checkpoint | None,
+    recalled: Quad | None,
 ) -> Departure:
-    """One node dies; the first of its buddies that lives adopts what it kept of it."""
+    """One node dies; the first of its buddies that lives adopts what it kept of it.
+
+    Where there is no checkpoint, `recalled` is what the others know of it, if they do.
+    """
     alive = [j for j in buddies if j not in crashed]
     led = state.inherited.get(node)
     lost: set[int] = set()
@@ -656,22 +817,69 @@ def crash(
             inherit(state, adopter, quad_sum(checkpoint.legacy.quad, led))
         hub = adopter
     else:
-        lost = {node} if led is None else {node, *led.members}
         near = sorted(j for j in state.neighbours[node] if j not in crashed)
         far = sorted(j for j in state.neighbours if j not in crashed)
         hub = (near + far)[0]
+        if recalled is not None and led is None:
+            choice = "recall"
+            inherit(state, hub, recalled)
+        else:
+            lost = {node} if led is None else {node, *led.members}
     edges_added = remove_and_heal(state.neighbours, node, hub)
     forget_node(state, node)
     return {
         "node": node,
         "round": t,
-        "heir": None if led is None and node in lost else adopter,
+        "heir": hub if choice == "recall" else None if led is None and node in lost else adopter,
         "choice": choice,
         "bounds": bounds,
         "edges_added": edges_added,
         "lost": sorted(lost),
         "checkpoint": None if adopter is None or checkpoint is None else checkpoint.round,
+        "adopter": adopter,
+        "hub": hub,
     }
+
+
+def recall(setting: Setting, state: State, node: int) -> Quad | None:
+    """The memory of the one node that is lost, or None if the others cannot be trusted with it.
+
+    It is the slope S'x with S the sum of their s, which is minus the s of the lost. The others must
+    be strongly convex in sum, and close to the optimum: trackers, which are zero there, at most 0.2
+    of the gradients, all lengths added up, and in the mean at most 0.4 of |S|; and the least
+    curvature must not leave it open where that is, by more than three times the way they have come.
+    """
+    others = [j for j in sorted(state.neighbours) if j != node]
+    S = np.zeros_like(state.x[node])
+    trackers = 0.0
+    gradients = 0.0
+    strength = 0.0
+    way = 0.0
+    for j in others:
+        gradient = working_gradient(setting, state, j, state.x[j])
+        way += norm(state.x[j] - state.origin[j])
+        S = S + state.z[j] - gradient
+        trackers += norm(state.z[j])
+        gradients += norm(gradient)
+        strength += setting.objectives[j].curvature.a
+        if j in state.inherited:
+            strength += float(np.linalg.eigvalsh(state.inherited[j].H)[0])
+    near = trackers <= 0.2 * gradients and trackers / len(others) <= 0.4 * norm(S)
+    near = near and trackers / strength <= 3 * way / len(others) if strength > 0 else False
+    if not near or strength <= 0 or not S.any():
+        return None
+    return Quad(np.zeros((S.size, S.size)), S, 0.0, frozenset({node}))
+
+
+def settle(setting: Setting, state: State, node: int) -> None:
+    """Let one node make up for what trackers hold beyond gradients, so that both sum to the same.
+
+    That is minus the surplus of whoever died, so that nobody else has to change anything.
+    """
+    beyond = np.zeros_like(state.x[node])
+    for j in sorted(state.neighbours):
+        beyond = beyond + state.z[j] - working_gradient(setting, state, j, state.x[j])
+    state.z[node] = state.z[node] - beyond
 
 
 # --- returns, joins, forgets ------------------------------------------------------------------
@@ -764,7 +972,8 @@ def starting_state(
         for j in neighbours[node]:
             neighbours[j].remove(node)
         del neighbours[node]
-    state = State(neighbours=neighbours, x={}, z={}, u={}, inherited={})
+    origin = {i: rows[i].copy() for i in range(n)}
+    state = State(neighbours=neighbours, x={}, z={}, u={}, inherited={}, origin=origin)
     for i in range(n):
         state.u[i] = rows[i].copy()
         if i not in absent:
@@ -791,10 +1000,12 @@ def run(
     departures: Iterable[tuple[int, int]],
     wills: Mapping[int, Will],
     rounds: int,
-    step: float,
+    paces: float | Sequence[tuple[int, float]],
     optimum: Vector,
     start: Vector | None = None,
     pilot: Pilot | None = None,
+    method: str = "gradient tracking",
+    metric: str = "scalar",
 ) -> ReferenceRun:
     """Run `alg:lgt` for `rounds` rounds; a node leaving "at round t" leaves at the end of it."""
     leaving = list(departures)
@@ -806,10 +1017,12 @@ def run(
         [Event("departure", node, t) for node, t in leaving],
         {(node, t): wills[node] for node, t in leaving},
         rounds,
-        step,
+        paces,
         lambda _: optimum,
         start,
         pilot,
+        method=method,
+        metric=metric,
     )
 
 
@@ -819,19 +1032,26 @@ def run_events(
     events: Iterable[Event],
     wills: Mapping[tuple[int, int], Will],
     rounds: int,
-    step: float,
+    paces: float | Sequence[tuple[int, float]],
     optimum_of: Callable[[frozenset[int]], Vector],
     start: Vector | None = None,
     pilot: Pilot | None = None,
     buddies: int = 1,
     checkpoint_every: int | None = 20,
+    method: str = "gradient tracking",
+    metric: str = "scalar",
+    recalls: bool = True,
 ) -> ReferenceRun:
     """Run `alg:lgt` with every kind of event, each at the end of its round.
 
     `wills` are by node and by the round in which it leaves or crashes. error[t] and gap[t] are
     taken after round t and what happens at its end; index 0 is the start. What is scheduled after
-    the last round has not happened yet.
+    the last round has not happened yet. `paces` is one number, as given, or all that were chosen,
+    as (after which round, which): how they are chosen is not the reference's business, but they
+    must be stable.
     """
+    chosen = not isinstance(paces, float)
+    by_since = [(0, paces)] if isinstance(paces, float) else list(paces)
     n, edges = len(objectives), list(edges)
     happening = schedule(n, events)
     joins = [event for now in happening.values() for event in now if event.kind == "join"]
@@ -842,7 +1062,7 @@ def run_events(
             known[event.node] = event.neighbours
     counted = frozenset(range(n)) - absent
     best = np.asarray(optimum_of(counted), dtype=np.float64)
-    setting = Setting(objectives, step, best, pilot)
+    setting = Setting(objectives, by_since[0][1], best, pilot, method, metric)
     state = starting_state(setting, edges, start, absent)
     error = [worst_error(setting, state)]
     gap = [invariant_gap(setting, state)]
@@ -872,6 +1092,9 @@ def run_events(
 
     checkpoint(state.neighbours, 0, len(state.neighbours) - 1)
     for t in range(1, rounds + 1):
+        setting.pace = [pace for since, pace in by_since if since < t][-1]
+        if chosen and (t == 1 or t - 1 in happening):
+            check_stability(setting, state)
         play_round(setting, state)
         now = happening.get(t, [])
         if checkpoint_every is not None and t % checkpoint_every == 0:
@@ -879,17 +1102,27 @@ def run_events(
         newcomers: dict[int, int] = {}  # with how many others were there when they came
 
         crashed = {event.node for event in now if event.kind == "crash"}
+        settlers: list[int] = []
+        hubs: list[int] = []
         before = {node: set(others) for node, others in state.neighbours.items()}
         for node in sorted(crashed):
             keepers = buddies_of(before, node, buddies)
             found = None if checkpoint_every is None else kept[node]
-            record = crash(state, node, t, crashed, keepers, found)
+            will = wills.get((node, t))
+            slope = None
+            if recalls and will is not None and will["kind"] not in ("classic", "forgetful"):
+                slope = recall(setting, state, node) if crashed == {node} else None
+            record = crash(state, node, t, crashed, keepers, found, slope)
             own = None if found is None or record["heir"] is None else found.legacy
             bequeathed[node] = None if own is None else own.quad
+            if record["choice"] == "recall":
+                bequeathed[node] = slope
             records.append(record)
             lost |= set(record["lost"])
+            settlers += [] if record["adopter"] is None else [record["adopter"]]
+            hubs.append(record["hub"])
         if crashed:
-            restart_trackers(setting, state)
+            settle(setting, state, (settlers + hubs)[0])
             checkpoint_heirs(t)
 
         leaving_now = {event.node for event in now if event.kind == "departure"}
@@ -918,6 +1151,12 @@ def run_events(
                 counted = counted - {event.node}
             else:
                 sponsor, neighbours = come_in(setting, state, event.node, known[event.node], holder)
+                part = bequeathed.get(event.node)
+                if holder is not None and part is not None:
+                    # the memory goes home: its gradient changes hands
+                    slope = quad_gradient(part, state.x[holder])
+                    state.z[holder] = state.z[holder] + slope
+                    state.z[event.node] = state.z[event.node] - slope
                 newcomers[event.node] = len(state.neighbours) - 1
                 counted = counted | {event.node}
             changes.append(

@@ -14,7 +14,7 @@ from bequest.engines.runtime.node_setup import (
     FinalState,
     charter_of,
     departure_after,
-    opening_step,
+    opening_pace,
     planned_crashes,
     setup_of,
 )
@@ -63,7 +63,7 @@ class Stage:
         share = -(-plan.problem.n // engine.hosts)
         self.placement = place(plan.problem.n, machines, nodes_per_host=share)
         hosts, domains = self.placement.hosts, self.placement.domains
-        first = opening_step(plan)
+        first = opening_pace(plan)
         records_rounds = engine.records_rounds
         self.supervisor = Supervisor(
             plan,
@@ -83,7 +83,7 @@ class Stage:
             )
             for node in self.placement.nodes_of(name):
                 if node not in plan.absent:
-                    setup = setup_of(plan, node, host=domains[node], step=first.value)
+                    setup = setup_of(plan, node, host=domains[node], pace=first.value)
                     group.add(setup.build())
                     after = departure_after(plan, node, 0)
                     if after is not None:

@@ -21,6 +21,19 @@ WILLS = {
     "adaptive certified": bq.wills.Adaptive(rule="certified"),
     "adaptive sensitivity": bq.wills.Adaptive(rule="certified", drop="sensitivity"),
 }
+# All that choose their paces themselves, for every epoch.
+METHODS = {
+    "gradient tracking": bq.methods.GradientTracking(),
+    "DIGing": bq.methods.DIGing(),
+    "EXTRA": bq.methods.EXTRA(),
+    "exact diffusion": bq.methods.ExactDiffusion(),
+    "NIDS": bq.methods.NIDS(),
+    "NIDS, hessian": bq.methods.NIDS("hessian"),
+    "ADMM": bq.methods.ADMM(),
+    "ADMM, hessian": bq.methods.ADMM("hessian"),
+    "DGD": bq.methods.DGD(),
+}
+EXACT_METHODS = {name: method for name, method in METHODS.items() if method.is_exact}
 # Wills whose decisions the reference takes as given.
 BEYOND = (bq.wills.Drift, bq.wills.FullHessian, bq.wills.Budget)
 Losses = Callable[[np.random.Generator, int, int], list[bq.Objective]]

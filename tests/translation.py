@@ -37,6 +37,8 @@ def quad(legacy: bq.Legacy) -> reference.Quad:
 
 def as_decided(record: bq.DepartureRecord) -> dict:
     """A decision of the engine's own, for the reference to carry out node by node."""
+    if record.crashed and record.checkpoint is None:
+        return {"kind": "unasked"}
     if record.legacy is None:  # a crash of somebody whom nobody remembers
         return {"kind": "forgetful"}
     return {
@@ -45,6 +47,17 @@ def as_decided(record: bq.DepartureRecord) -> dict:
         "quad": quad(record.legacy),
         "anchor": record.anchor,
         "blur": None if record.blur is None else quad(record.blur),
+    }
+
+
+def method(run: bq.Run) -> dict:
+    """How the nodes iterate, and the paces that were given or chosen."""
+    one = run.plan.method
+    paces = [(step.since, step.value) for step in run.steps]
+    return {
+        "method": one.label,
+        "metric": getattr(one, "metric", "scalar"),
+        "paces": paces if one.given is None else paces[0][1],
     }
 
 

@@ -16,6 +16,7 @@ if _TYPE_CHECKING:
     from bequest import engines as engines
     from bequest import errors as errors
     from bequest import graphs as graphs
+    from bequest import methods as methods
     from bequest import partition as partition
     from bequest import problems as problems
     from bequest import wills as wills
@@ -24,6 +25,8 @@ if _TYPE_CHECKING:
     from bequest.core.curvature import Curvature as Curvature
     from bequest.core.farewell import Farewell as Farewell
     from bequest.core.legacy import Legacy as Legacy
+    from bequest.core.methods import NIDS as NIDS
+    from bequest.core.methods import GradientTracking as GradientTracking
     from bequest.model.events import Crash as Crash
     from bequest.model.events import Departure as Departure
     from bequest.model.events import Forget as Forget
@@ -43,7 +46,6 @@ if _TYPE_CHECKING:
     from bequest.model.outcome import Status as Status
     from bequest.model.problem import Problem as Problem
     from bequest.model.run import Run as Run
-    from bequest.solver import GradientTracking as GradientTracking
     from bequest.solver import calibrate as calibrate
     from bequest.solver import solve as solve
 
@@ -58,7 +60,7 @@ _HOMES = {
     "Farewell": "bequest.core.farewell",
     "Forget": "bequest.model.events",
     "Function": "bequest.model.objectives",
-    "GradientTracking": "bequest.solver",
+    "GradientTracking": "bequest.core.methods",
     "Graph": "bequest.model.graph",
     "Huber": "bequest.model.objectives",
     "Join": "bequest.model.events",
@@ -66,6 +68,7 @@ _HOMES = {
     "Legacy": "bequest.core.legacy",
     "Loaded": "bequest.model.objectives",
     "Logistic": "bequest.model.objectives",
+    "NIDS": "bequest.core.methods",
     "Objective": "bequest.model.objectives",
     "Pilot": "bequest.core.bounds",
     "Problem": "bequest.model.problem",
@@ -85,6 +88,7 @@ _ROOMS = (
     "engines",
     "errors",
     "graphs",
+    "methods",
     "partition",
     "problems",
     "wills",

@@ -214,7 +214,7 @@ def digest(machine: Node | Steward) -> str:
     if not isinstance(machine, Node):
         present = machine.present
         network = sorted((node, sorted(others)) for node, others in present.network.items())
-        place = (str(machine.phase), present.number, present.round, machine.step)
+        place = (str(machine.phase), present.number, present.round, machine.pace)
         words = json.dumps([*place, network, sorted(machine.register.lost)])
         return sha256(words.encode()).hexdigest()[:16]
     iterate = machine.iterate

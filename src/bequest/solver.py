@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,9 @@ from bequest.core import bounds, topology
 from bequest.core.arrays import is_whole, refuse_masked
 from bequest.core.bounds import Pilot
 from bequest.core.legacy import Legacy
+from bequest.core.methods import GradientTracking
+from bequest.core.methods.base import check_method
+from bequest.core.methods.trial import try_out
 from bequest.engines.fingerprint import described
 from bequest.engines.vector.engine import Vector as VectorEngine
 from bequest.errors import (
@@ -40,33 +43,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from bequest.core.arrays import Matrix
+    from bequest.core.methods import Method
     from bequest.engines.base import Engine, Progress
     from bequest.model.events import Changes, Event
     from bequest.model.graph import Graph
     from bequest.model.optima import Wanted
     from bequest.model.outcome import Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class GradientTracking:
-    """Adapt-then-combine gradient tracking with Metropolis weights.
-
-    Args:
-        step: the step of every node; None picks one that is safe and fast on this graph and
-            these curvatures, and lowers it if an heir becomes too stiff for it.
-
-    Paper: alg:lgt, fact:gt.
-    """
-
-    step: float | None = None
-
-    def __post_init__(self) -> None:
-        number = isinstance(self.step, int | float | np.number) and not isinstance(self.step, bool)
-        if self.step is not None and not (number and np.isfinite(self.step) and self.step > 0):
-            raise InvalidMethod(
-                f"The step is {self.step!r}.",
-                remedy="Use a positive number, or None to have one chosen.",
-            )
 
 
 def solve(
@@ -75,13 +57,14 @@ def solve(
     *,
     departures: Iterable[Event] = (),
     will: Will | Mapping[int | None, Will] = Adaptive(),  # noqa: B008 - immutable
-    method: GradientTracking = GradientTracking(),  # noqa: B008 - immutable
+    method: Method | None = None,
     rounds: int,
     engine: Engine | None = None,
     start: ArrayLike | None = None,
     pilot: Pilot | None = None,
     buddies: int = 1,
     checkpoint_every: int | None = 20,
+    recall: bool = True,
     optimum: Wanted = "auto",
     progress: Progress | None = None,
 ) -> Run:
@@ -94,7 +77,7 @@ def solve(
             round.
         will: what leavers bequeath: one will for all nodes, or a mapping from node to will with a
             default under the key None.
-        method: the iteration.
+        method: how nodes iterate; one of ``bequest.methods``. Gradient tracking by default.
         rounds: how many.
         engine: what carries the nodes; by default all of them as rows of arrays.
         start: one x0, or one per node; zeros by default.
@@ -102,6 +85,8 @@ def solve(
             without departures (``calibrate``) if not given.
         buddies: how many other nodes keep a node's last checkpoint, in case it crashes.
         checkpoint_every: rounds between two checkpoints; None for no checkpoints.
+        recall: whether a node that crashes and of which there is no checkpoint may be remembered
+            by the slope that the others lack, where the network has come far enough for that.
         optimum: x*, which ``run.error`` is the distance to. ``"auto"`` computes it beside the run
             where that is cheap: losses have formulas, and the arithmetic takes a tenth of the
             run's or about a second. ``"always"`` computes it at any cost, None does not, and a
@@ -134,6 +119,7 @@ def solve(
         pilot=pilot,
         buddies=buddies,
         checkpoint_every=checkpoint_every,
+        recall=recall,
         optimum=optimum,
         unplanned=getattr(carrier, "unplanned", False),
     )
@@ -146,12 +132,13 @@ def prepare(
     *,
     departures: Iterable[Event] = (),
     will: Will | Mapping[int | None, Will] = Adaptive(),  # noqa: B008 - immutable
-    method: GradientTracking = GradientTracking(),  # noqa: B008 - immutable
+    method: Method | None = None,
     rounds: int,
     start: ArrayLike | None = None,
     pilot: Pilot | None = None,
     buddies: int = 1,
     checkpoint_every: int | None = 20,
+    recall: bool = True,
     optimum: Wanted = "auto",
     unplanned: bool = False,
     measure: bool = True,
@@ -173,12 +160,9 @@ def prepare(
             "would ask for: every node has its own loss.",
             remedy="Pass bequest.Problem([...]) with a bequest.Function per node.",
         )
-    if type(method) is not GradientTracking:
-        raise InvalidMethod(
-            f"The method is {method!r}.",
-            remedy="Pass GradientTracking(step=...) itself: methods of your own cannot be plugged "
-            "in yet, also not as subclasses of it.",
-        )
+    chosen = GradientTracking() if method is None else method
+    check_method(chosen)
+    try_out(chosen)
     if not is_whole(rounds, least=0):
         raise InvalidMethod(f"rounds is {rounds}.", remedy="Use a whole number >= 0.")
     if not is_whole(buddies, least=0):
@@ -188,6 +172,8 @@ def prepare(
             f"checkpoint_every is {checkpoint_every}.",
             remedy="Use a whole number >= 1, or None for no checkpoints.",
         )
+    if not isinstance(recall, bool):
+        raise InvalidMethod(f"recall is {recall!r}.", remedy="Use True or False.")
     network = as_graph(graph, problem.n)
     events = in_order(departures, n=problem.n, rounds=int(rounds))
     changes = schedule(events, n=problem.n, rounds=int(rounds))
@@ -206,10 +192,11 @@ def prepare(
         schedule=changes,
         wills=wills,
         rounds=int(rounds),
-        step=method.step,
+        method=chosen,
         start=origin,
         pilot=pilot,
         buddies=int(buddies),
+        recall=recall,
         checkpoint_every=None if checkpoint_every is None else int(checkpoint_every),
         absent=frozenset(range(problem.n)) - members[0],
         known=acquaintances(events, network),
@@ -266,7 +253,7 @@ def pilot_for(plans: Sequence[Plan], *, unplanned: bool) -> Pilot | None:
     return calibrate(
         plan.problem,
         plan.graph,
-        method=GradientTracking(plan.step),
+        method=plan.method,
         rounds=max(plan.schedule, default=plan.rounds),
         start=plan.start,
         spread=any(will.needs_spread for will in needy),
@@ -288,8 +275,8 @@ def carry_out(plan: Plan, engine: Engine, progress: Progress | None = None) -> R
 
 def conclude(plan: Plan, outcome: Outcome, engine: Engine) -> Run:
     """Return the run that has led from a plan to an outcome, on that engine."""
-    method = repr(GradientTracking(step=plan.step))
-    return Run(plan, outcome, {**versions(), "engine": described(engine), "method": method})
+    what = {"engine": described(engine), "method": repr(plan.method)}
+    return Run(plan, outcome, {**versions(), **what})
 
 
 def _carrier(engine: Engine | None) -> Engine:
@@ -306,7 +293,7 @@ def calibrate(
     graph: Graph | Any,  # noqa: ANN401 - a networkx graph or an edge list
     *,
     rounds: int,
-    method: GradientTracking = GradientTracking(),  # noqa: B008 - immutable
+    method: Method | None = None,
     start: ArrayLike | None = None,
     spread: bool = False,
     optimum: ArrayLike | None = None,

@@ -63,7 +63,7 @@ def test_a_reproduction_without_matplotlib(bequest, hide, tmp_path, name):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("names", [["real"], ["beyond"], ["rules"], []])
+@pytest.mark.parametrize("names", [["real"], ["beyond"], ["rules"], ["methods"], []])
 def test_a_reproduction_without_scikit_learn(bequest, hide, tmp_path, names):
     hide("sklearn")
     result = bequest("reproduce", *names, "-o", tmp_path / "out")

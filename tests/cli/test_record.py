@@ -113,7 +113,11 @@ def test_something_else_in_the_place_of_a_record_is_not_overwritten(
         ({"rest": WILLS, "top": "checkpoint_every = 7"}, (), "checkpoint_every (20 there, 7 here)"),
         ({"rest": LEAVING + WILLS}, (), "the schedule"),
         ({"rest": WILLS.replace("classic", "forgetful")}, (), "the wills"),
-        ({"rest": "[method]\nstep = 0.01\n" + WILLS}, (), "the step (None there, 0.01 here)"),
+        (
+            {"rest": "[method]\nstep = 0.01\n" + WILLS},
+            (),
+            "the method (gradient tracking (step=None) there",
+        ),
         ({"rest": WILLS}, ("--engine", "loop"), "the engine"),
     ],
 )

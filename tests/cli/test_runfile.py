@@ -35,7 +35,7 @@ def refused(path):
         ("start = 'x'", "", 'start: is "x", but must be a number.', "Write a number"),
         ("start = [1.0, true]", "", "start[1]: is true, but must be a number.", "Write a number"),
         ("start = inf", "", "start: is inf, but must be a finite number.", "finite"),
-        ("", "[method]\nstep = 0", "method.step: is 0.", "above 0"),
+        ("", "[method]\nstep = 0", "method: The step is 0.0.", "Use a positive number"),
         ("", "[method]\nstep = '0.1'", 'method.step: is "0.1"', "Remove the quotes."),
         ("", "[method]\nsteps = 0.1", "method.steps: is not a known key.", "Did you mean step?"),
         ("", "[departure]\n", "departure: is not a known key.", "Did you mean departures?"),
@@ -459,9 +459,9 @@ def test_every_block_of_the_documentation_is_a_run_file(root, write, tmp_path):
 
 
 def test_the_documentation_names_every_kind(root):
-    from bequest.runfile.schema import GRAPHS, PROBLEMS, WILLS
+    from bequest.runfile.schema import GRAPHS, METHODS, PROBLEMS, WILLS
     from bequest.runfile.tables import PARTITIONS
 
     text = (root / "docs" / "run-file.md").read_text()
-    for kind in [*PROBLEMS, *PARTITIONS, *GRAPHS, *WILLS]:
+    for kind in [*PROBLEMS, *PARTITIONS, *GRAPHS, *METHODS, *WILLS]:
         assert f'"{kind}"' in text

@@ -40,6 +40,21 @@ def test_every_event(will):
     assert len(run.changes) == 3
 
 
+@pytest.mark.parametrize("method", [bq.NIDS("hessian"), bq.methods.EXTRA()])
+def test_every_event_with_other_methods(method):
+    """One vector per edge; a pace per epoch; a slope recalled where there is no checkpoint."""
+    views = []
+    events = [*EVENTS, bq.Crash(5, 190), bq.Return(5, 220)]
+    common = {"departures": events, "rounds": 250, "method": method, "checkpoint_every": None}
+    run = bq.solve(PROBLEM, GRAPH, engine=Ray(nodes_per_host=5, watch=views.append), **common)
+    domains = {node: views[0].hosts[f"host {node // 5}"].machine for node in range(20)}
+    loop = bq.solve(PROBLEM, GRAPH, engine=Loop(hosts=domains), **common)
+    assert same(run, loop)
+    assert {record.node: record.choice for record in run.departures}[5] == "recall"
+    assert len(run.departures) == 6
+    assert len(run.changes) == 4
+
+
 def test_another_placement_changes_no_bit():
     scattered = {node: f"host {node % 3}" for node in range(20)}
     loop = bq.solve(PROBLEM, GRAPH, engine=Loop(), rounds=150)

@@ -248,3 +248,14 @@ def test_the_smallest_eigenvalue_of_a_large_graph_is_never_overestimated(name):
     assert bound > -1.0
     # and it is of use: far below the truth it would only make runs slow
     assert bound >= truth - 0.25
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, mixing.EXACT_SPECTRUM_NODES + 200])
+def test_the_second_eigenvalue_is_that_of_the_slowest_mode_off_consensus(n):
+    """Where the network is large, it is how little it is below one that must be right."""
+    graph = bq.graphs.path(n) if n < 3 else bq.graphs.ring(n)
+    weights = mixing.metropolis(np.asarray(graph.edges).reshape(-1, 2), n)
+    known = {1: 0.0, 2: 0.0}.get(n, 1 - 2 * (1 - np.cos(2 * np.pi / n)) / 3)
+    found = mixing.second_eigenvalue(weights)
+    assert 1 - found == pytest.approx(1 - known, rel=1e-9 if n < 10 else 1e-2)
+    assert found < 1

@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 
 import bequest as bq
 from bequest.core import mixing, steps
+from bequest.core.methods import Conditions
 
 some = settings(deadline=None, max_examples=200, derandomize=True)
+
+
+def safe(smoothness, smallest_eigenvalue):
+    limit = steps.stability_limit(smallest_eigenvalue)
+    return steps.safe_step(smoothness=smoothness, limit=limit)
 
 
 def one_mode(w, ah):
@@ -86,9 +92,9 @@ def test_the_smallest_eigenvalue_at_which_the_graph_begins_to_matter():
 
 
 def test_a_safe_step_is_half_of_the_limit_over_the_smoothness():
-    assert steps.safe_step(smoothness=4.0, smallest_eigenvalue=0.0) == 0.25
-    assert steps.safe_step(smoothness=1.0, smallest_eigenvalue=-0.8) == pytest.approx(0.225)
-    assert steps.safe_step(smoothness=0.0, smallest_eigenvalue=-0.8) == 1.0
+    assert safe(4.0, 0.0) == 0.25
+    assert safe(1.0, -0.8) == pytest.approx(0.225)
+    assert safe(0.0, -0.8) == 1.0
 
 
 @some
@@ -147,7 +153,7 @@ def patterns(n, rng):
 
 def chosen_step(graph):
     lowest = mixing.smallest_eigenvalue(graph.weights())
-    return steps.safe_step(smoothness=1.0, smallest_eigenvalue=lowest)
+    return safe(1.0, lowest)
 
 
 @every_family
@@ -210,11 +216,17 @@ def test_the_matrix_of_a_round_is_the_round():
 
 
 def test_a_step_is_lowered_only_where_the_stiffest_node_needs_it():
-    stiffness = {2: 4.0, 5: 8.0, 7: 8.0}
-    assert (
-        steps.lowered(0.125, stiffness=stiffness, smallest_eigenvalue=0.0, since=9) is None
-    )  # exactly safe
-    lower = steps.lowered(0.2, stiffness=stiffness, smallest_eigenvalue=0.0, since=9)
-    assert lower == steps.StepChoice(0.125, 9, "node 5 now carries smoothness 8")
-    lower = steps.lowered(0.2, stiffness=stiffness, smallest_eigenvalue=-0.8, since=9)
-    assert lower.value == steps.safe_step(smoothness=8.0, smallest_eigenvalue=-0.8) < 0.125
+    stiffness, method = {2: 4.0, 5: 8.0, 7: 8.0}, bq.GradientTracking()
+
+    def lowered(step, graph):
+        conditions = Conditions(stiffness, stiffness, stiffness, graph.weights())
+        return method.next_pace(step, conditions, 9)
+
+    mild = bq.graphs.complete(3)  # all eigenvalues but one are zero
+    assert lowered(0.1249, mild) is None
+    lower = lowered(0.2, mild)
+    assert lower == steps.StepChoice(lower.value, 9, "node 5 now carries smoothness 8")
+    assert lower.value == pytest.approx(0.125)
+    odd = FAMILIES["K_3,3"]
+    lowest = mixing.smallest_eigenvalue(odd.weights())
+    assert lowered(0.2, odd).value == safe(8.0, lowest)

@@ -315,3 +315,26 @@ def test_nobody_is_everybodys_buddy():
     complete = topology.network_of(range(6), [(i, j) for i in range(6) for j in range(i)])
     first = [topology.choose_buddies(complete, node, count=1) for node in range(6)]
     assert first == [(1,), (2,), (3,), (4,), (5,), (0,)]
+
+
+@some
+@given(networks(least=1))
+def test_a_tree_leads_every_node_to_the_root_by_a_shortest_way(network):
+    for root in network:
+        above = topology.tree(network, root)
+        assert above.keys() == network.keys()
+        assert [node for node, next_one in above.items() if next_one is None] == [root]
+        hops = {root: 0}
+        for node, next_one in above.items():  # nearer nodes come first
+            if next_one is not None:
+                assert next_one in network[node]
+                hops[node] = hops[next_one] + 1
+        for node, others in network.items():
+            assert all(hops[node] <= hops[other] + 1 for other in others)
+
+
+def test_of_two_ways_to_the_root_the_lower_id_is_taken():
+    square = {0: {1, 2}, 1: {0, 3}, 2: {0, 3}, 3: {1, 2}}
+    assert topology.tree(square, 0) == {0: None, 1: 0, 2: 0, 3: 1}
+    assert topology.tree(square, 3) == {3: None, 1: 3, 2: 3, 0: 1}
+    assert topology.tree({4: set()}, 4) == {4: None}

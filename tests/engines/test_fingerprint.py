@@ -134,14 +134,21 @@ CHANGES = {
         "the wills",
     ),
     "rounds": ({"rounds": 61}, "the number of rounds (60 there, 61 here)"),
-    "a step": ({"method": bq.GradientTracking(step=0.02)}, "the step (0.01 there, 0.02 here)"),
-    "a chosen step": ({"method": bq.GradientTracking()}, "the step (0.01 there, None here)"),
+    "a step": (
+        {"method": bq.GradientTracking(step=0.02)},
+        "the method (gradient tracking (step=0.01) there, gradient tracking (step=0.02) here)",
+    ),
+    "a chosen step": (
+        {"method": bq.GradientTracking()},
+        "the method (gradient tracking (step=0.01) there, gradient tracking (step=None) here)",
+    ),
     "the pilot": (
         {"pilot": bq.Pilot(radius=1.0, theta=0.1, zeta=1.0, spread=1.0, floor=1e-11)},
         "the pilot",
     ),
     "the start": ({"start": one_ulp(np.zeros(3))}, "the start"),
     "buddies": ({"buddies": 2}, "the number of buddies (1 there, 2 here)"),
+    "no recall": ({"recall": False}, "recall (True there, False here)"),
     "checkpoints": ({"checkpoint_every": 21}, "checkpoint_every (20 there, 21 here)"),
     "no checkpoints": ({"checkpoint_every": None}, "checkpoint_every (20 there, None here)"),
     "no optimum": ({"optimum": None}, "the optimum"),

@@ -37,6 +37,22 @@ def test_same_run_as_on_a_virtual_network(will, seed):
     assert same(run, loop)
 
 
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("every", [7, None])
+@pytest.mark.parametrize(
+    "method", [bq.NIDS(), bq.NIDS("hessian"), bq.methods.EXTRA(), bq.methods.ADMM("hessian")]
+)
+def test_same_run_with_other_methods(method, every, seed):
+    """With a pace per epoch, and with slopes recalled where there are no checkpoints."""
+    events = [*EVENTS, bq.Crash(4, 145), bq.Return(4, 170)]
+    common = {"departures": events, "rounds": 200, "method": method, "checkpoint_every": every}
+    loop = bq.solve(PROBLEM, GRAPH, engine=Loop(hosts=HOSTS), **common)
+    run = bq.solve(PROBLEM, GRAPH, engine=Rehearsal(hosts=4, seed=seed), **common)
+    assert same(run, loop)
+    (record,) = [one for one in run.departures if one.node == 4]
+    assert (record.choice == "recall") == (every is None)
+
+
 def test_wills_that_know_the_optimum_hear_when_it_moves():
     common = {"departures": EVENTS, "rounds": 200, "will": bq.wills.Adaptive(rule="oracle")}
     loop = bq.solve(PROBLEM, GRAPH, engine=Loop(hosts=HOSTS), **common)

@@ -87,6 +87,28 @@ def test_a_void_verdict_is_void(order, records):
     assert records.committed == [1]
 
 
+def test_an_epoch_of_nodes_that_were_taken_for_lost_waits_for_the_next_steward(order, records):
+    """The only member has begun it; a new steward finds it alive, or it does not."""
+    order.observe(-1, committed(1, (0,), (0,)))
+    order.lose(0, 0)
+    began(order, 1, 0)
+    assert records.committed == []
+    order.revive({0: 0})
+    assert records.committed == [1]
+
+
+def test_an_epoch_of_the_dead_does_not_hold_up_others(order, records):
+    order.observe(-1, committed(1, (0,), (0,)))
+    began(order, 1, 0)
+    order.lose(0, 0)
+    order.observe(-1, committed(2, (0,), (0,)))
+    began(order, 2, 0)
+    order.observe(-1, committed(9, (1,), (1,)))
+    order.admit(1, 1)
+    began(order, 9, 1)
+    assert records.committed == [1, 9]
+
+
 def test_an_epoch_that_a_member_skips_did_not_happen(order, records):
     """Only a dead node has begun it, and a member that leaves meanwhile never will."""
     order.observe(-1, committed(2, (0, 1, 5), (0, 0, 0)))

@@ -386,14 +386,14 @@ WILLS = {
     "rule": (lambda: bq.wills.Adaptive(rule="wise"), errors.InvalidWill, "rule='wise'"),
     "drop": (lambda: bq.wills.Adaptive(drop="mic"), errors.InvalidWill, "drop='mic'"),
     "rank without a drift branch": (
-        lambda: bq.wills.Adaptive(rule="certified", rank=2),
+        lambda: bq.wills.Adaptive(rule="certified", vectors=4),
         errors.InvalidWill,
-        "rank=2, which it does not use",
+        "vectors=4.0, which it does not use",
     ),
     "rank of the oracle": (
-        lambda: bq.wills.Adaptive(rule="oracle", rank=1),
+        lambda: bq.wills.Adaptive(rule="oracle", vectors=3),
         errors.InvalidWill,
-        "rank=1, which it does not use",
+        "vectors=3.0, which it does not use",
     ),
     "drop without a bound": (
         lambda: bq.wills.Adaptive(drop="sensitivity"),

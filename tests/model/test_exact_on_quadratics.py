@@ -45,6 +45,7 @@ def assert_nothing_is_forgotten(seed, will, **options):
         will=will,
         rounds=scene.rounds,
         start=scene.start,
+        recall=False,  # a slope is no quadratic
         **options,
     )
     # Only a crash of which nobody has a checkpoint may lose anybody.
@@ -147,9 +148,6 @@ LOSSES = {
 def test_a_node_without_a_path_knows_whether_its_loss_is_a_quadratic(name):
     loss, quadratic = LOSSES[name]
     assert loss.constant_hessian is quadratic
-    assert newcomer(loss).bends_evenly is quadratic
-    assert bq.wills.FullHessian().decide(newcomer(loss)).choice == (
-        "full" if quadratic else "consensus"
-    )
-    # without a direction to sketch, one number is all there is
-    assert bq.wills.Drift(rank=1).decide(newcomer(loss)).choice == "consensus"
+    # a function does not know that it is one, and can be asked
+    assert newcomer(loss).is_quadratic is (quadratic or name == "function")
+    assert bq.wills.FullHessian().decide(newcomer(loss)).choice == "full"

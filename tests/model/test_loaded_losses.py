@@ -10,7 +10,7 @@ import pytest
 import bequest as bq
 from bequest.core import mixing
 from bequest.core.legacy import Legacy
-from bequest.engines.base import first_step
+from bequest.engines.base import first_pace
 from bequest.errors import (
     DimensionMismatch,
     InvalidData,
@@ -292,7 +292,7 @@ def test_a_plan_is_made_without_the_data(step):
     assert plan.optima.known is None
     assert len(pickle.dumps(plan)) < 10000
     nodes, edges = epoch_edges(plan.network())
-    assert first_step(plan, nodes, mixing.metropolis(edges, nodes.size)).value > 0
+    assert first_pace(plan, nodes, mixing.metropolis(edges, nodes.size)).value > 0
 
 
 @pytest.mark.parametrize(

@@ -394,7 +394,7 @@ class Spy(bq.wills.Drift):
 
 def estates(problem, graph, events, **options):
     Spy.seen = {}
-    bq.solve(problem, graph, departures=events, will=Spy(), rounds=150, **options)
+    Spy.run = bq.solve(problem, graph, departures=events, will=Spy(), rounds=150, **options)
     return Spy.seen
 
 
@@ -475,7 +475,11 @@ def test_a_newcomer_has_a_checkpoint_from_the_start():
     seen = estates(problem, graph, events)
     assert len(seen[2, 45].recent) == len(seen[7, 0].recent) == 1
     assert seen[2, 45].carried is None
-    np.testing.assert_array_equal(seen[2, 45].z, problem.objective(2).gradient(seen[2, 45].x))
+    # what its heir held of it was in the heir's gradient, and the heir's tracker stays as it is
+    (record,) = [r for r in Spy.run.departures if r.node == 2 and not r.crashed]
+    gradient = problem.objective(2).gradient(seen[2, 45].x)
+    expected = gradient - record.legacy.gradient(seen[2, 45].x)
+    np.testing.assert_allclose(seen[2, 45].z, expected, atol=1e-12)
     np.testing.assert_array_equal(seen[7, 0].x, np.zeros(3))
 
 
@@ -719,3 +723,63 @@ def test_impossible_checkpoints_are_refused(options):
     problem, graph = ring(4)
     with pytest.raises(bq.errors.InvalidMethod, match=next(iter(options))):
         bq.solve(problem, graph, rounds=20, **options)
+
+
+# --- nodes that vanish without a word ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()], ids=["vector", "loop"])
+@pytest.mark.parametrize("method", [bq.GradientTracking(), bq.NIDS(), bq.NIDS(metric="hessian")])
+def test_a_node_without_a_checkpoint_is_remembered_by_its_slope(engine, method):
+    """As a legacy like any other: it can be given back, and erased, exactly."""
+    problem = bq.problems.quadratics(n=10, dim=4, mu=1.0, L=8.0, seed=3)
+    graph = bq.graphs.ring_with_chords(10, chords=5, seed=3)
+
+    def solve(*events, **options):
+        return bq.solve(
+            problem, graph, departures=events, method=method, engine=engine, rounds=700,
+            checkpoint_every=None, **options,
+        )  # fmt: skip
+
+    crash = bq.Crash(4, 150)
+    run, forgotten = solve(crash), solve(crash, recall=False)
+    (record,) = run.departures
+    assert (record.choice, record.checkpoint, run.lost) == ("recall", None, ())
+    assert record.legacy.curvature == (0.0, 0.0)
+    assert run.inherited[record.heir].lineage == {4: 1}
+    assert run.limit_error < 1e-2 * forgotten.limit_error
+    assert forgotten.departures[0].choice == "none"
+    assert forgotten.lost == (4,)
+    assert run.certificate["tight"].holds
+    assert run.certificate["thm:main"].holds is None
+    # there is no bump, nor when it comes back
+    assert run.error[150:170].max() <= 1.2 * run.error[149] + 1e-9
+    back = solve(crash, bq.Return(4, 300))
+    assert np.linalg.norm(back.limit - problem.optimum()) < 1e-12
+    assert back.error[300:320].max() <= 1.2 * back.error[299] + 1e-9
+    erased = solve(crash, bq.Forget(4, 300))
+    others = bq.Problem([problem.objective(k) for k in range(10) if k != 4]).optimum()
+    np.testing.assert_allclose(erased.limit, others, atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()], ids=["vector", "loop"])
+@pytest.mark.parametrize(
+    ("events", "will", "words"),
+    [
+        ([bq.Crash(4, 2)], bq.wills.Adaptive(), "not to be trusted"),
+        ([bq.Crash(4, 150), bq.Crash(7, 150)], bq.wills.Adaptive(), "cannot be told apart"),
+        ([bq.Departure(5, 90), bq.Crash(4, 150)], bq.wills.Adaptive(), "cannot be told apart"),
+        ([bq.Crash(4, 150)], bq.wills.Forgetful(), "checkpoint"),
+    ],
+    ids=["too early", "two at once", "an heir", "its will forgets"],
+)
+def test_what_cannot_be_recalled_is_lost_by_name_and_says_why(engine, events, will, words):
+    problem = bq.problems.quadratics(n=10, dim=4, mu=1.0, L=8.0, seed=3)
+    run = bq.solve(
+        problem, bq.graphs.ring(10), departures=events, will=will, engine=engine, rounds=200,
+        checkpoint_every=None,
+    )  # fmt: skip
+    crashed = [record for record in run.departures if record.crashed]
+    assert all(record.choice == "none" and words in record.why for record in crashed)
+    assert set(run.lost) == {node for record in crashed for node in record.lost}
+    assert 4 in run.lost

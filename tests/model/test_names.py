@@ -6,7 +6,8 @@ import bequest as bq
 from bequest.demo import cluster, digits
 from bequest.documents import document_of
 from bequest.paper.report.sections import beyond as shown
-from bequest.paper.studies import beyond, rules, setups
+from bequest.paper.report.sections import robustness as told
+from bequest.paper.studies import beyond, robustness, rules, setups
 from bequest.runfile import load
 
 WILLS = bq.wills
@@ -70,7 +71,10 @@ KINDS = {
     "certified (Legacy-GT), drop=sensitivity": (
         "kind = 'adaptive'\nrule = 'certified'\ndrop = 'sensitivity'"
     ),
-    "adaptive, rank=2": "kind = 'adaptive'\nrank = 2",
+    "adaptive (4 vectors)": "kind = 'adaptive'\nvectors = 4",
+    "adaptive (2 vectors), branches=('drift', 'none')": (
+        "kind = 'adaptive'\nvectors = 2\nbranches = ['drift', 'none']"
+    ),
 }
 RUN = """
 rounds = 5
@@ -100,6 +104,10 @@ STUDIES = {
     "paper": setups.PAPER,
     "beyond": {shown.SHOWN.get(name, name): will for name, will in beyond.WILLS.items()},
     "rules": rules.RULES,
+    "robustness": {
+        told.SHOWN.get(name, name): will
+        for name, will in (robustness.WILLS | robustness.RULES).items()
+    },
 }
 
 

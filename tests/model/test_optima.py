@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bequest as bq
-from bequest.engines.base import first_step
+from bequest.engines.base import first_pace
 from bequest.errors import DimensionMismatch, InvalidMethod, InvalidWill, NotFinite, OptimumUnknown
-from bequest.model.problem import Ensemble
+from bequest.model.ensemble import Ensemble
 from bequest.solver import prepare
 
 
@@ -37,7 +37,8 @@ def minimised(monkeypatch):
     calls, really = [], Ensemble.minimiser
 
     def minimiser(self, *args, **options):
-        calls.append(options)
+        if self.size > 1:  # a leaver may look for its own minimiser
+            calls.append(options)
         return really(self, *args, **options)
 
     monkeypatch.setattr(Ensemble, "minimiser", minimiser)
@@ -110,7 +111,7 @@ def test_a_long_run_begins_at_once_too(monkeypatch):
     problem, losses = counted(n, dim)
     network = bq.graphs.complete(n)
     plan = prepare(problem, network, rounds=14_000, optimum=None)
-    first_step(plan, np.arange(n), network.weights())
+    first_pace(plan, np.arange(n), network.weights())
     assert max(len(f.points) for f in losses) <= 3
 
 

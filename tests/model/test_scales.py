@@ -124,7 +124,7 @@ def test_a_memory_is_minimised_beside_losses_of_any_scale():
 @pytest.mark.parametrize("kind", LINEAR)
 def test_unknowns_of_different_scales_are_solved_for_by_products_too(kind, monkeypatch):
     """As beyond the dimension up to which Hessians are formed."""
-    monkeypatch.setattr("bequest.model.problem._DENSE_DIM", 0)
+    monkeypatch.setattr("bequest.model.ensemble._DENSE_DIM", 0)
     made = losses(kind, np.random.default_rng(5), (3, 40, 6), COLUMNS["falling"](6), l2=1e-3)
     x = bq.Problem(made).optimum()
     assert relative_error(x, oracle.polished(made, x)) <= 1e-9

@@ -140,14 +140,82 @@ PROBLEM = bq.Problem([bq.Quadratic(np.eye(2), np.zeros(2))] * 3)
 RING = bq.graphs.ring(3)
 
 
-def test_a_method_of_ones_own_is_refused_and_does_not_run_as_gradient_tracking():
-    @dataclass(frozen=True)
-    class Mine(bq.GradientTracking):
-        momentum: float = 0.9
+@dataclass(frozen=True)
+class Halved(bq.GradientTracking):
+    """Goes half as far as it is told."""
 
+    def message(self, x, z, local, out=None):
+        return x - local.pace / 2 * z, z
+
+
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()], ids=["vector", "loop"])
+def test_what_is_derived_from_a_method_runs_as_it_says(engine):
+    options = {"rounds": 7, "engine": engine}
+    mine = bq.solve(PROBLEM, RING, method=Halved(0.2), **options)
+    half = bq.solve(PROBLEM, RING, method=bq.GradientTracking(0.1), **options)
+    np.testing.assert_allclose(mine.x, half.x, rtol=1e-13)
+
+
+@dataclass(frozen=True)
+class Mine(bq.methods.Method):
+    """A sound method, until something in it is replaced."""
+
+    share: float = 0.4
+    given = 0.1
+
+    def message(self, x, z, local, out=None):
+        return (x - local.pace * z,)
+
+    def advance(self, x, z, said, heard, local, out=None):
+        flow = self.share / local.pace * heard[0]
+        return said[0] - local.pace * flow, z + flow
+
+
+def leaky(self, x, z, said, heard, local, out=None):
+    there, kept = Mine.advance(self, x, z, said, heard, local)
+    return there, kept + 1e-3 * x
+
+
+def careless(self, x, z, said, heard, local, out=None):
+    x -= local.pace * z
+    return x, z
+
+
+FAULTS = {
+    "two for one": ({"message": lambda self, x, z, local, out=None: (x, z)}, "returns 2 arrays"),
+    "bare": ({"message": lambda self, x, z, local, out=None: x}, "returns ndarray"),
+    "short": ({"message": lambda self, x, z, local, out=None: (x[:1],)}, "another shape than x"),
+    "leaky": ({"advance": leaky}, "sums to .* and not to zero"),
+    "careless": ({"advance": careless}, "overwrites x or z"),
+    "x alone": ({"advance": lambda self, x, z, said, heard, local, out=None: x}, "ValueError"),
+    "raising": ({"advance": lambda self, *rest: 1 / 0}, "ZeroDivisionError"),
+    "flat": (
+        {"advance": lambda self, x, z, said, heard, local, out=None: (x[0], z[0])},
+        "advance returns arrays of another shape",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_method_of_ones_own_that_cannot_be_one_is_refused_before_the_run(name):
+    assert bq.solve(PROBLEM, RING, method=Mine(), rounds=3).status != "diverged"
+    parts, words = FAULTS[name]
+    method = type("Faulty", (Mine,), parts)()
+    with pytest.raises(errors.InvalidMethod, match=rf"Faulty.*{words}"):
+        bq.solve(PROBLEM, RING, method=method, rounds=3)
+
+
+def test_a_method_that_says_it_is_not_exact_need_not_conserve_anything():
+    method = type("Leaky", (Mine,), {"advance": leaky, "is_exact": False})()
+    run = bq.solve(PROBLEM, RING, method=method, rounds=3)
+    assert "which Leaky does not" in str(run.certificate)
+
+
+@pytest.mark.parametrize("method", [bq.GradientTracking, 0.1, "nids", object()])
+def test_what_is_no_method_is_refused(method):
     for call in (bq.solve, bq.calibrate):
-        with pytest.raises(errors.InvalidMethod, match=r"Mine\(.*cannot be plugged in yet"):
-            call(PROBLEM, RING, method=Mine(), rounds=3)
+        with pytest.raises(errors.InvalidMethod, match="The method is"):
+            call(PROBLEM, RING, method=method, rounds=3)
 
 
 @pytest.mark.parametrize("name", ["value", "gradient"])
@@ -194,3 +262,30 @@ def test_a_pilot_of_ones_own_is_asked():
     )
     record = run.departures[0]
     assert record.legacy.eta == pytest.approx(np.linalg.norm(record.x) / 0.25)
+
+
+@pytest.mark.parametrize("engine", [bq.engines.Vector(), bq.engines.Loop()], ids=["vector", "loop"])
+@pytest.mark.parametrize("value", [float("nan"), 0.0, -1.0, float("inf"), None, "fast"])
+def test_a_pace_that_is_none_is_refused_whenever_it_is_chosen(engine, value):
+    choice = bq.methods.StepChoice(value, 0, "a guess")
+    bad = type("Bad", (Mine,), {"given": None, "first_pace": lambda self, conditions: choice})()
+    with pytest.raises(errors.InvalidMethod, match=r"Bad chooses .* as its pace"):
+        bq.solve(PROBLEM, RING, method=bad, rounds=3, engine=engine)
+    parts = {
+        "given": None,
+        "first_pace": lambda self, conditions: bq.methods.StepChoice(0.1, 0, "fine"),
+        "next_pace": lambda self, current, conditions, since: 0.1 if value is None else choice,
+    }
+    later = type("Later", (Mine,), parts)()
+    with pytest.raises(errors.InvalidMethod, match=r"Later chooses .* as its pace"):
+        bq.solve(
+            PROBLEM, RING, method=later, departures=[bq.Departure(1, 2)], rounds=5, engine=engine
+        )
+
+
+@pytest.mark.parametrize("coupling", [10**400, np.complex128(1 + 1j), True, "1", [1.0]])
+def test_a_coupling_that_is_no_number_is_refused(coupling):
+    with pytest.raises(errors.InvalidMethod, match="The coupling is"):
+        bq.NIDS(coupling=coupling)
+    with pytest.raises(errors.InvalidMethod, match="The metric is"):
+        bq.NIDS(metric=np.array(["scalar"]))

@@ -54,8 +54,9 @@ def test_the_status_does_not_depend_on_the_unit_of_the_features(unit, l2, engine
 
 def test_a_memory_that_outweighs_the_penalty_does_not_hide_how_far_the_limit_is():
     problem, leaving = logistic(1e20, NOISY, 0.05), [bq.Departure(1, 2)]
-    assert solved(problem, 3, departures=leaving).status == "unfinished"
-    assert solved(problem, 300, departures=leaving).status == "converged"
+    two = {"departures": leaving, "will": bq.wills.Adaptive(vectors=2)}
+    assert solved(problem, 3, **two).status == "unfinished"
+    assert solved(problem, 300, **two).status == "converged"
 
 
 @pytest.mark.parametrize("start", [0.0, 1e-6, 1.0, 1e6])

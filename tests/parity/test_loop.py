@@ -74,13 +74,12 @@ def solved(scene, wills, engine=None, **options):
         scene.graph,
         departures=scene.departures,
         will=wills,
-        method=bq.GradientTracking(step=scene.step),
         rounds=scene.rounds,
         start=scene.start,
         pilot=pilot,
         engine=engine,
         optimum="always",
-        **options,
+        **{"method": bq.GradientTracking(step=scene.step), **options},
     )
 
 
@@ -169,6 +168,24 @@ def test_extrapolations_agree_as_far_as_they_can(seed, will):
     ]
     scale = 1.0 + float(np.abs(vector.x).max())
     np.testing.assert_allclose(vector.x, loop.x, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("seed", seeds(range(60), quick=8))
+@pytest.mark.parametrize("name", scenarios.METHODS)
+def test_every_event_with_every_method(name, seed):
+    """Every node with a metric of its own, and a pace for every epoch, chosen by the steward."""
+    rng, scene = np.random.default_rng([seed, 5]), scenarios.membership(seed)
+    wills = mixed(rng, len(scene.objectives), EXACT)
+    options = {
+        "method": scenarios.METHODS[name],
+        "buddies": int(rng.integers(3)),
+        "checkpoint_every": [None, None, 1, 5, 20][int(rng.integers(5))],
+    }
+    vector = solved(scene, wills, **options)
+    loop = solved(scene, wills, Loop(Weather(seed, (0.0, 4.0), 0.2)), **options)
+    assert_same(vector, loop)
+    identical(loop, solved(scene, wills, Loop(), **options))
+    identical(loop, solved(scene, wills, Loop(STORM, as_bytes=True), **options))
 
 
 @pytest.mark.parametrize("seed", range(12))

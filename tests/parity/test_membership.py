@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import reference
 import scenarios
+import translation
 from seeds import seeds
-from translation import as_decided, event, spec
 
 import bequest as bq
 
@@ -39,34 +39,34 @@ def solved(scene, wills, **options):
         scene.graph,
         departures=scene.departures,
         will=wills,
-        method=bq.GradientTracking(step=scene.step),
         rounds=scene.rounds,
         start=scene.start,
         pilot=pilot_of(scene),
         optimum="always",
-        **options,
+        **{"method": bq.GradientTracking(step=scene.step), **options},
     )
 
 
-def both(scene, wills, **options):
-    run, pilot = solved(scene, wills, **options), pilot_of(scene)
+def both(scene, wills, method=None, **options):
+    how = {} if method is None else {"method": method}
+    run, pilot = solved(scene, wills, **how, **options), pilot_of(scene)
     truth = reference.run_events(
         scene.objectives,
         [tuple(edge) for edge in scene.graph.edges.tolist()],
-        [event(one) for one in scene.departures],
+        [translation.event(one) for one in scene.departures],
         {
-            (record.node, record.round): as_decided(record)
+            (record.node, record.round): translation.as_decided(record)
             if isinstance(wills[record.node], scenarios.BEYOND)
-            else spec(wills[record.node])
+            else translation.spec(wills[record.node])
             for record in run.departures
             if record.node in wills
         },
         scene.rounds,
-        scene.step,
-        minimiser(scene.problem),
+        optimum_of=minimiser(scene.problem),
         start=scene.start,
         pilot=reference.Pilot(pilot.radius, pilot.theta, pilot.zeta, pilot.spread),
-        **options,
+        **translation.method(run),
+        **{"recalls" if name == "recall" else name: value for name, value in options.items()},
     )
     return run, truth
 
@@ -128,6 +128,32 @@ def test_all_events_with_sketched_legacies(seed):
     assert_same(*both(scene, wills, **options_of(rng)), tolerance=1e-9)
 
 
+@pytest.mark.parametrize("seed", seeds(range(3000, 3060), quick=15))
+@pytest.mark.parametrize("name", scenarios.METHODS)
+def test_all_events_with_every_method(name, seed):
+    """With a pace that is chosen for every epoch: the reference checks that it is stable."""
+    scene = scenarios.membership(seed)
+    rng = np.random.default_rng([seed, 2])
+    known = [*scenarios.WILLS.values(), *DRIFT]
+    wills = {node: known[int(rng.integers(len(known)))] for node in range(len(scene.objectives))}
+    run, truth = both(scene, wills, method=scenarios.METHODS[name], **options_of(rng))
+    assert_same(run, truth, tolerance=1e-9)
+
+
+@pytest.mark.parametrize("recall", [True, False])
+@pytest.mark.parametrize("seed", seeds(range(4000, 4040), quick=8))
+@pytest.mark.parametrize("name", scenarios.METHODS)
+def test_crashes_without_a_checkpoint_with_every_method(name, seed, recall):
+    """What the others lack is recalled, passed on, given back and forgotten; or is not."""
+    scene = scenarios.membership(seed, rounds=100)
+    wills = dict.fromkeys(range(len(scene.objectives)), bq.wills.Consensus())
+    method = scenarios.METHODS[name]
+    run, truth = both(scene, wills, method=method, recall=recall, checkpoint_every=None)
+    assert_same(run, truth, tolerance=1e-9)
+    recalled = [record for record in run.departures if record.choice == "recall"]
+    assert recall or not recalled
+
+
 @pytest.mark.parametrize("seed", seeds(range(2000, 2030), quick=10))
 def test_who_crashes_without_a_will_leaves_nothing_of_its_own(seed):
     scene = scenarios.membership(seed)
@@ -138,6 +164,28 @@ def test_who_crashes_without_a_will_leaves_nothing_of_its_own(seed):
         if record.node not in graceful:
             assert record.node in record.lost
             assert record.legacy is None
+
+
+@pytest.mark.parametrize("name", scenarios.METHODS)
+def test_the_scenarios_without_checkpoints_have_what_they_are_for(name):
+    """A slope is recalled, given back, erased and passed on; and it is doubted."""
+    seen = Counter()
+    for seed in range(4000, 4040):
+        scene = scenarios.membership(seed, rounds=100)
+        wills = dict.fromkeys(range(len(scene.objectives)), bq.wills.Consensus())
+        run = solved(scene, wills, method=scenarios.METHODS[name], checkpoint_every=None)
+        recalled = {record.node for record in run.departures if record.choice == "recall"}
+        seen["recalled"] += bool(recalled)
+        seen["doubted"] += any("not to be trusted" in record.why for record in run.departures)
+        for change in run.changes:
+            seen[change.kind] += change.node in recalled and change.holder is not None
+        seen["passed on"] += any(recalled & set(record.passed_on) for record in run.departures)
+        if not scenarios.METHODS[name].is_exact:
+            # nothing flows: only a node that has taken its memory back has something to leave
+            assert recalled <= {change.node for change in run.changes if change.kind == "return"}
+    if scenarios.METHODS[name].is_exact:
+        assert min(seen[what] for what in ("recalled", "doubted", "return", "forget")) >= 3, seen
+        assert seen["passed on"] >= 3, seen
 
 
 def test_the_scenarios_exercise_what_they_claim_to():

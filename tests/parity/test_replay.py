@@ -323,7 +323,7 @@ def test_the_digest_is_the_one_described():
                     machine.phase.value,
                     machine.present.number,
                     machine.present.round,
-                    machine.step,
+                    machine.pace,
                 ]
                 text = json.dumps([*place, network, sorted(machine.register.lost)])
                 assert journal.digest(machine) == hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -319,14 +319,14 @@ def test_progress_is_reported_up_to_the_last_round():
 
 def test_records_say_what_happened():
     problem = bq.problems.quadratics(n=6, dim=2, mu=1.0, L=3.0, seed=0)
-    run = bq.solve(problem, bq.graphs.ring(6), departures=[bq.Departure(3, 40)], rounds=300)
+    run = bq.solve(problem, bq.graphs.ring(6), departures=[bq.Departure(3, 60)], rounds=300)
     record = run.departures[0]
-    assert set(record.predicted) == set(record.hindsight) == {"drift", "consensus", "local", "none"}
-    assert record.choice == min(record.predicted, key=record.predicted.get)
+    assert set(record.predicted) == set(record.hindsight) == {"drift", "full"}
+    assert record.choice == min(record.predicted, key=record.predicted.get) == "full"
     text = str(record)
-    for word in ("node 3", "round 40", "drift", "2 vectors", f"{record.bytes} bytes"):
+    for word in ("node 3", "round 60", "whole Hessian", "3 vectors", f"{record.bytes} bytes"):
         assert word in text
-    assert record.bytes == 8 * (2 * 2 + 2 + 1)
+    assert record.bytes == 8 * (3 * 2 + 2 + 1)
     assert "survivors=5" in repr(run)
     assert run.provenance["bequest"] == bq.__version__
 

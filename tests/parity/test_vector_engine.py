@@ -1,11 +1,13 @@
 """The vector engine does what the per-node reference does, departure by departure."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import reference
 import scenarios
+import translation
 from seeds import seeds
-from translation import as_decided, spec
 
 import bequest as bq
 from bequest.core import history
@@ -18,13 +20,13 @@ def pilot_of(scene: scenarios.Scenario) -> bq.Pilot:
     return bq.Pilot(radius=2.0, theta=0.05, zeta=zeta, spread=3.0)
 
 
-def solved(scene: scenarios.Scenario, wills: dict) -> bq.Run:
+def solved(scene: scenarios.Scenario, wills: dict, method=None) -> bq.Run:
     return bq.solve(
         scene.problem,
         scene.graph,
         departures=scene.departures,
         will=wills,
-        method=bq.GradientTracking(step=scene.step),
+        method=bq.GradientTracking(step=scene.step) if method is None else method,
         rounds=scene.rounds,
         start=scene.start,
         pilot=pilot_of(scene),
@@ -32,23 +34,23 @@ def solved(scene: scenarios.Scenario, wills: dict) -> bq.Run:
     )
 
 
-def both(scene: scenarios.Scenario, wills: dict):
-    run, pilot = solved(scene, wills), pilot_of(scene)
+def both(scene: scenarios.Scenario, wills: dict, method=None):
+    run, pilot = solved(scene, wills, method), pilot_of(scene)
     truth = reference.run(
         scene.objectives,
         [tuple(edge) for edge in scene.graph.edges.tolist()],
         [(event.node, event.round) for event in scene.departures],
         {
-            record.node: as_decided(record)
+            record.node: translation.as_decided(record)
             if isinstance(wills[record.node], scenarios.BEYOND)
-            else spec(wills[record.node])
+            else translation.spec(wills[record.node])
             for record in run.departures
         },
         scene.rounds,
-        scene.step,
-        scene.problem.optimum(),
+        optimum=scene.problem.optimum(),
         start=scene.start,
         pilot=reference.Pilot(pilot.radius, pilot.theta, pilot.zeta, pilot.spread),
+        **translation.method(run),
     )
     return run, truth
 
@@ -99,6 +101,28 @@ def test_a_will_of_its_own_for_every_node_agrees_with_the_reference(seed):
         for event, name in zip(scene.departures, names, strict=True)
     }
     assert_same(*both(scene, wills))
+
+
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("seed", seeds(range(3000, 3030), quick=5))
+@pytest.mark.parametrize("name", scenarios.METHODS)
+def test_every_method_agrees_with_the_reference(name, seed, given):
+    """With a pace of its own choice, and with one that is given and never changes."""
+    scene = scenarios.scenario(seed)
+    rng = np.random.default_rng([seed, 1])
+    names = rng.choice(list(scenarios.WILLS), size=len(scene.departures))
+    wills = {
+        event.node: scenarios.WILLS[name]
+        for event, name in zip(scene.departures, names, strict=True)
+    }
+    method = scenarios.METHODS[name]
+    if given:
+        stiffest = max(loss.curvature.b for loss in scene.objectives)
+        pace = {"coupling": stiffest / 3} if hasattr(method, "coupling") else {"step": scene.step}
+        method = replace(method, **pace)
+    run, truth = both(scene, wills, method)
+    assert_same(run, truth)
+    assert run.steps[0].why == "as given" if given else len(run.steps) >= 1
 
 
 DRIFT = {

@@ -1,4 +1,4 @@
-"""One message of every kind, and the files that hold them in version 1 of the format.
+"""One message of every kind, and the files that hold them in every version of the format.
 
 ``python tests/protocol/golden.py`` writes the files that are missing. It never overwrites one: what
 is there has been sent by somebody, and must stay readable. A change that needs other bytes needs
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,10 @@ ARRANGE = m.Arrange(
     stays=True,
     incarnation=2,
     term=1,
+    gives_back=True,
+    sums_from=(16, 17),
+    sums_to=18,
+    recalls=19,
 )
 LEAVER = m.Arrange(4, 70_001, restart=False, members=4)
 BEGIN = m.Begin(3, 0.02, 80_000, roster=((0, ()), (1, (5, 6))), lost=(15,))
@@ -75,7 +80,12 @@ EXAMPLES: dict[str, tuple[int, int, m.Message, str]] = {
     "Dismiss": (m.STEWARD, 0, m.Dismiss(4, excluded=True), "float64"),
     "Inquiry": (m.STEWARD, 0, m.Inquiry(), "float64"),
     "Halted": (0, m.STEWARD, HALTED, "float64"),
-    "Ready": (0, m.STEWARD, m.Ready(4, 12.5, (5, 6), (7,), restart=True), "float64"),
+    "Ready": (
+        0,
+        m.STEWARD,
+        m.Ready(4, 12.5, (5, 6), (7,), restart=True, strength=0.5, floor=2.0),
+        "float64",
+    ),
     "Refused": (0, m.STEWARD, m.Refused(4), "float64"),
     "Begun": (0, m.STEWARD, m.Begun(2**40), "float64"),
     "LeaveRequest": (0, m.STEWARD, m.LeaveRequest(incarnation=1), "float64"),
@@ -107,6 +117,7 @@ EXAMPLES: dict[str, tuple[int, int, m.Message, str]] = {
         m.Situation(None, None, None, 0, m.Halted(0, 0, (), (), leaving=False), ""),
         "float64",
     ),
+    "Imbalance": (5, 6, m.Imbalance(4, np.array([0.5, -1.5]), 2.5, 4.0, 1.5, 3, 7.5), "float64"),
     "Request": (
         90,
         m.STEWARD,
@@ -114,6 +125,21 @@ EXAMPLES: dict[str, tuple[int, int, m.Message, str]] = {
         "float64",
     ),
 }
+
+
+# What a message of version 1 did not say yet, and what that means.
+BEFORE = {
+    m.Arrange: {"gives_back": False, "sums_from": None, "sums_to": None, "recalls": None},
+    m.Ready: {"strength": 0.0, "floor": 0.0},
+}
+
+
+def as_in_version_1(message: m.Message) -> m.Message:
+    """Return the message as the first version of the format can say it."""
+    said = replace(message, **BEFORE.get(type(message), {}))
+    if isinstance(said, m.Situation) and said.present is not None:
+        said = replace(said, present=as_in_version_1(said.present))
+    return said
 
 
 def path_of(name: str, folder: Path = FOLDER) -> Path:

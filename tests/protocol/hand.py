@@ -33,6 +33,7 @@ def make(ident=1, *, h=2.0, c=1.0, start=3.0, will=CONSENSUS, tau=None, **option
     return Node(
         ident,
         options.pop("objective", None) or loss(h, c),
+        method=options.pop("method", bq.GradientTracking()),
         setting=SETTING,
         start=np.atleast_1d(np.array(start, dtype=float)),
         will=will,

@@ -47,6 +47,7 @@ from bequest.protocol.events import (
     Leave,
     Lost,
     OptimumMoved,
+    Recalled,
     Receipt,
     Send,
     Withdrawn,
@@ -523,8 +524,10 @@ def test_a_departure_keeps_the_invariant_and_the_sum():
     # the leaver's loss is a quadratic with one curvature: nothing of it is lost
     after = sum(circle.nodes[k].objective.gradient(x) for k in (0, 1)) + heir.inherited.gradient(x)
     np.testing.assert_allclose(after, before, rtol=0, atol=1e-13)
-    assert circle.heard(m.Ready, 2) == [m.Ready(1, 3.0, ()), m.Ready(2, 0.0, ())]
-    assert circle.heard(m.Ready, 1)[-1] == m.Ready(2, 4.0, (2,))
+    stays, leaves = circle.heard(m.Ready, 2)
+    assert stays == m.Ready(1, 3.0, (), strength=3.0, floor=3.0)
+    assert leaves == m.Ready(2, 0.0, ())
+    assert circle.heard(m.Ready, 1)[-1] == m.Ready(2, 4.0, (2,), strength=4.0, floor=4.0)
     circle.order({2: m.Dismiss(2)})
     assert leaver.state is State.GONE
 
@@ -1385,6 +1388,7 @@ def test_what_is_carried_over_is_what_the_vector_engine_says(stops, will):
         schedule={stops[-1]: Changes(departures=(1,))},
         wills={1: will},
         problem=SimpleNamespace(objective=lambda _: node.objective),
+        method=bq.GradientTracking(),
     )
     histories = PathHistories(plan)
     began = {state.round: state for state in circle.noted(Began, 1)}
@@ -1490,3 +1494,81 @@ def test_only_the_steward_gives_orders(message):
     (accusation,) = sent(effects, m.Accusation)
     assert accusation.culprit == 0
     assert "only the steward" in accusation.why
+
+
+# --- a node that vanished without a word -------------------------------------------------------
+
+
+def settler(z, **fields):
+    """Node 1, alone with its buddy 0, which has to make up for what node 2 had; g is 4 there."""
+    node = halted(started(make(), buddies=(0,)))
+    node.iterate.z = np.array([z])
+    order(node, arrange(2, 0, neighbours=(0,), members=2, buddies=(0,), sums_from=(0,), **fields))
+    return node
+
+
+def test_a_slope_that_is_recalled_is_kept_by_the_buddies_before_it_counts():
+    node = settler(0.1, recalls=2)
+    effects = give(node, 0, m.Imbalance(2, np.array([1.0]), 0.1, 4.0, 1.0, 1, 9.0))
+    (recalled,) = noted(effects, Recalled)
+    assert (recalled.epoch, recalled.node) == (2, 2)
+    np.testing.assert_allclose(recalled.legacy.p, [0.1 - 4.0 + 1.0])
+    assert dict(recalled.legacy.lineage) == {2: 1}
+    kept = only(effects, m.Checkpoint, to=0)
+    assert dict(kept.inherited.lineage) == {2: 1}
+    np.testing.assert_array_equal(kept.inherited.p, recalled.legacy.p)
+    assert not sent(effects, m.Ready)
+    ready = only(give(node, 0, m.Kept(2)), m.Ready)
+    assert (ready.lineage, ready.stiffness) == ((2,), 2.0)
+    before = node.iterate.z
+    order(node, begin(2))
+    np.testing.assert_allclose(node.iterate.z, before, atol=1e-15)  # no tracker moves
+    np.testing.assert_allclose(node.iterate.g, [4.0 - 2.9])
+
+
+@pytest.mark.parametrize(
+    "sums",
+    [
+        m.Imbalance(2, np.array([1.0]), 2.0, 4.0, 1.0, 1, 9.0),  # far from the optimum
+        m.Imbalance(2, np.array([1.0]), 0.1, 4.0, -9.0, 1, 9.0),  # without curvature from below
+        m.Imbalance(2, np.array([3.9]), 0.1, 4.0, 1.0, 1, 9.0),  # nothing is lacking
+    ],
+)
+def test_a_slope_that_is_doubted_is_made_up_for_and_forgotten(sums):
+    node = settler(0.1, recalls=2)
+    effects = give(node, 0, sums)
+    assert noted(effects, Recalled)[0].legacy is None
+    assert only(effects, m.Ready).lineage == ()
+    before = node.iterate.z
+    order(node, begin(2))
+    np.testing.assert_allclose(node.iterate.z - before, -(0.1 - 4.0 + sums.surplus))
+
+
+def test_a_sum_is_passed_on_with_all_that_goes_with_it():
+    node = halted(started(make()))
+    node.iterate.z = np.array([0.5])
+    order(node, arrange(2, 0, sums_from=(2,), sums_to=0))
+    sums = only(
+        give(node, 2, m.Imbalance(2, np.array([1.0]), 0.25, 3.0, 1.5, 4, 9.0)), m.Imbalance, 0
+    )
+    np.testing.assert_allclose(sums.surplus, [0.5 - 4.0 + 1.0])
+    told = (sums.trackers, sums.gradients, sums.strength, sums.nodes, sums.way)
+    assert told == pytest.approx((0.75, 7.0, 3.5, 5, 9.0))
+
+
+@pytest.mark.parametrize("metric", ["scalar", "hessian"])
+def test_an_heir_raises_its_own_metric(metric):
+    """P = max(M/1.9, 2c(1 - w_ii)) of what it carries, in the epoch that it is in."""
+    node = make(method=bq.NIDS(metric))
+    order(node, arrange(neighbours=(0, 2), weights=(0.25, 0.25)), begin(step=0.1))
+    z = node.iterate.z
+    payload = node.iterate.payload()
+    np.testing.assert_allclose(payload, node.x - z * 1.9 / 2.0)  # 2/1.9 > 2 * 0.1 * 0.5
+    halted(node)
+    order(node, arrange(2, 0, neighbours=(0,), weights=(0.5,), members=2, farewells=(2,)))
+    give(node, 2, Farewell(2, 0, quadratic(2, 6.0, 0.0), np.zeros(1), 2))
+    order(node, begin(2, step=0.1))
+    np.testing.assert_allclose(node.iterate.payload(), node.x - node.iterate.z * 1.9 / 8.0)
+    halted(node, 3, 2)
+    order(node, arrange(3, 0, neighbours=(0,), weights=(0.5,), members=2), begin(3, step=20.0))
+    np.testing.assert_allclose(node.iterate.payload(), node.x - node.iterate.z / 20.0)

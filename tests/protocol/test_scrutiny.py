@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocol.hand import arrange, give, halted, make, order, quadratic, started
+from protocol import hand
+from protocol.hand import arrange, blamed, give, halted, make, order, quadratic, started
 from protocol.test_states import FAREWELL, MESSAGES, RETURN, member, newcomer, prepares
 from protocol.test_steward import (
     LONG,
@@ -39,6 +40,7 @@ from bequest.protocol.events import Committed, Dropped, Failed, Lost, Received, 
 from bequest.protocol.iterate import Iterate
 from bequest.protocol.node import Node
 from bequest.protocol.preparation import Preparation
+from bequest.protocol.scrutiny import is_imbalance
 from bequest.protocol.states import State
 from bequest.protocol.steward import Phase
 
@@ -182,8 +184,8 @@ IMPOSSIBLE_ORDERS = {
     ]},
     "a leaver with weights": replace(ARRANGE, neighbours=None, buddies=(), wards=()),
     "a leaver who is the last": m.Arrange(2, 0, restart=False, members=1, heir=0),
-    "Begin of no step": replace(BEGIN, step=0.0),
-    **{f"Begin step {step}": replace(BEGIN, step=step) for step in (NAN, INF, -0.25)},
+    "Begin of no step": replace(BEGIN, pace=0.0),
+    **{f"Begin step {step}": replace(BEGIN, pace=step) for step in (NAN, INF, -0.25)},
     "Begin without the receiver": replace(BEGIN, roster=((0, ()), (2, ()))),
     "Begin without a neighbour": replace(BEGIN, roster=((0, ()), (1, ()))),
     "Begin that is over": replace(BEGIN, until=-1),
@@ -266,6 +268,40 @@ def test_a_memory_that_cannot_be_right_is_not_inherited(name):
     assert give(node, 2, FAREWELL)  # the right one is
 
 
+SUMS = m.Imbalance(2, np.array([0.5]), 1.0, 2.0, 0.0, 1, 1.0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"surplus": np.array([np.nan])},
+        {"surplus": np.array([np.inf])},
+        {"surplus": np.array([0.5, 0.5])},
+        {"surplus": np.array([[0.5]])},
+        {"trackers": -1.0},
+        {"trackers": np.nan},
+        {"gradients": -1e-9},
+        {"gradients": np.inf},
+        {"strength": np.nan},
+        {"strength": -np.inf},
+        {"nodes": 0},
+        {"nodes": -3},
+    ],
+)
+def test_a_sum_that_cannot_be_right_is_not_passed_on(wrong):
+    """Its sender is named, and the attempt has to be made anew."""
+    assert is_imbalance(SUMS, 1)
+    assert is_imbalance(replace(SUMS, strength=-0.5), 1)  # what is left of a withdrawal, perhaps
+    broken = replace(SUMS, **wrong)
+    assert not is_imbalance(broken, 1)
+    node = halted(started(make()))
+    order(node, arrange(2, 0, neighbours=(0, 2), sums_from=(2,), sums_to=0))
+    effects = give(node, 2, broken)
+    assert blamed(effects) == (2, "an imbalance that cannot be right")
+    assert not hand.sent(effects, m.Imbalance)
+    assert hand.sent(give(node, 2, SUMS), m.Imbalance)
+
+
 def test_two_leavers_do_not_hand_over_the_same_memory():
     node = heir()
     order(node, m.Halt(3, 1), arrange(3, farewells=(0, 2)))
@@ -314,7 +350,8 @@ def test_what_rounding_leaves_of_a_withdrawn_curvature_is_not_below_zero():
     left = of({7: 1}, eta=0.7) + of({5: 1}, eta=0.1) - of({7: 1}, eta=0.7)
     rest = left + of({6: 1}, eta=0.0) - of({5: 1}, eta=0.1)
     assert rest.eta < 0
-    iterate = Iterate(SimpleNamespace(curvature=bq.Curvature(0.0, 0.0)), np.zeros(1), 0.1)
+    loss = SimpleNamespace(curvature=bq.Curvature(0.0, 0.0))
+    iterate = Iterate(loss, bq.GradientTracking(), np.zeros(1))
     iterate.inherited = rest
     ready = Preparation(1, ARRANGE, iterate, None, {}, None).readiness()
     assert (ready.stiffness, ready.lineage) == (0.0, (6,))
@@ -450,7 +487,7 @@ def test_no_message_breaks_the_steward(data):
     )
     assert {i for inside in steward.present.lineage.values() for i in inside} <= heard
     assert steward.register.lost <= heard
-    assert math.isfinite(steward.step)
+    assert math.isfinite(steward.pace)
     assert steward._newest < 3 << 20
 
 
@@ -592,7 +629,7 @@ SITUATIONS = {
     "epochs that cannot have begun": placed(present__epoch=HUGE, begun__epoch=HUGE, newest=HUGE),
     "an epoch that it has not heard of": placed(newest=0),
     "attempts that cannot have been made": placed(newest=2 << 20),
-    "no step": placed(begun__step=NAN),
+    "no step": placed(begun__pace=NAN),
     "a beginning after the end": placed(present__round=11),
     "a negative round": placed(present__round=-1),
     "a beginning without a place": placed(present=None),

@@ -32,6 +32,7 @@ Checkpoint        outside keep    preparing Kept   ready Kept       running keep
 Kept              outside drop    ready Ready      ready drop       running drop      halted drop      gone drop
 Withdrawal        outside keep    preparing Check  ready drop       running keep      halted keep      gone drop
 Welcome           outside keep    preparing drop   ready drop       running drop      halted drop      gone drop
+Imbalance         outside drop    ready Imbalance   ready drop      running keep      halted keep      gone drop
 Halt              outside drop    halted Halted    halted Halted    halted Halted     halted Halted    gone drop
 Advance           outside drop    preparing drop   ready drop       running drop      running take     gone drop
 Arrange           preparing Check preparing drop   ready drop       running drop      preparing take   gone drop
@@ -57,6 +58,7 @@ Checkpoint        outside keep    preparing Kept   ready Kept
 Kept              outside drop    preparing drop   ready drop
 Withdrawal        outside keep    preparing drop   ready drop
 Welcome           outside keep    preparing Check  ready drop
+Imbalance         outside drop    preparing drop   ready drop
 Halt              outside drop    preparing keep   ready keep
 Advance           outside drop    preparing drop   ready drop
 Arrange           preparing Withd preparing Withd  preparing Withd
@@ -95,6 +97,7 @@ HALTED = m.Halted(1, 0, (), (), leaving=False)
 NEEDS = {
     m.Withdrawal: {"claimant": 3},
     m.Kept: {"buddies": (0, 2)},  # 2 has not kept anything yet
+    m.Imbalance: {"sums_from": (2,), "sums_to": 0},
 }
 DEPARTURE = {"farewells": (2,)}
 MESSAGES = {
@@ -104,6 +107,7 @@ MESSAGES = {
     "Kept": (2, m.Kept(2)),
     "Withdrawal": (3, m.Withdrawal(2, quadratic(3, 1.0, 0.0))),
     "Welcome": (0, m.Welcome(2, np.array([4.0]))),
+    "Imbalance": (2, m.Imbalance(2, np.array([0.5]), 1.0, 1.0, 1.0, 1, 1.0)),
     "Halt": (m.STEWARD, m.Halt(3, 1)),
     "Advance": (m.STEWARD, m.Advance(2, 1)),
     "Begin": (m.STEWARD, begin(2)),
@@ -150,6 +154,8 @@ def member(state, kind=m.Exchange):
         return node
     if kind is m.Withdrawal:
         give(node, *MESSAGES["Withdrawal"])
+    elif kind is m.Imbalance:
+        give(node, *MESSAGES["Imbalance"])
     elif kind is not m.Kept:
         give(node, *MESSAGES["Farewell"])
     give(node, 2 if kind is m.Kept else 0, m.Kept(2))
@@ -296,6 +302,7 @@ def test_every_entry_of_the_table_is_needed():
         (State.READY, Farewell),
         (State.READY, m.Withdrawal),
         (State.READY, m.Welcome),
+        (State.READY, m.Imbalance),
     }
     assert acted | late == set(TABLE)
 

@@ -6,6 +6,7 @@ import typing
 import numpy as np
 import pytest
 
+import bequest as bq
 from bequest.core.farewell import Farewell
 from bequest.core.legacy import Legacy
 from bequest.protocol import messages as m
@@ -40,7 +41,9 @@ def network_of(edges):
 
 
 def charter_of(edges, **fields):
-    plain = {"stops": (10,), "buddies": 1, "step": 0.1, "adaptive": False}
+    adaptive = fields.pop("adaptive", False)
+    method = bq.GradientTracking(None if adaptive else 0.1)
+    plain = {"stops": (10,), "buddies": 1, "method": method, "pace": 0.1}
     return Charter(network=network_of(edges), **(plain | fields))
 
 
@@ -322,6 +325,19 @@ def test_a_loss_before_the_beginning_founds_the_network_without_it():
     assert sent(desk.begun(effects), m.Dismiss) == {(1,): m.Dismiss(2, excluded=True)}
 
 
+def test_a_network_that_is_founded_without_a_node_has_a_step_of_its_own():
+    """What was agreed on was for all founders."""
+    desk = Desk(RING, adaptive=True, pace=0.9)
+    desk.found()
+    effects = desk.prepare(desk.lose(3), stiffness={0: 2.0})
+    committed = only(effects, Committed)
+    assert committed.step.value == pytest.approx(0.5)  # half of 2 at smoothness 2
+    assert (desk.begin.pace, committed.step.since) == (committed.step.value, 0)
+    whole = Desk(RING, adaptive=True, pace=0.9)
+    effects = whole.prepare(whole.found(), stiffness={0: 2.0})
+    assert only(effects, Committed).step is None  # it was agreed on for all of them
+
+
 def test_several_losses_before_the_beginning():
     desk = Desk(LONG)
     desk.found()
@@ -553,7 +569,7 @@ def test_who_decides_while_everybody_stops_leaves_with_them():
 # --- losses -------------------------------------------------------------------------------------
 
 
-def test_the_freshest_checkpoint_is_adopted_and_everybody_restarts():
+def test_the_freshest_checkpoint_is_adopted_and_its_holder_settles_the_trackers():
     desk = Desk(RING, buddies=2).running()
     effects = desk.lose(0)
     assert sent(effects, m.Halt) == {(1, 2, 3): m.Halt(2, 1)}
@@ -563,7 +579,10 @@ def test_the_freshest_checkpoint_is_adopted_and_everybody_restarts():
     effects = desk.prepare(effects, lineage={3: (0,)})
     committed = only(effects, Committed)
     assert committed.adoptions == (Adoption(0, 3, (), ()),)
-    assert (committed.restart, committed.lost) == (True, ())
+    assert (committed.restart, committed.lost) == (False, ())
+    # along a tree, the shortest way to the adopter
+    tree = {n: (order.sums_from, order.sums_to) for n, order in desk.arranged.items() if n}
+    assert tree == {3: ((2,), None), 2: ((1,), 3), 1: ((), 2)}
     assert sent(desk.begun(effects), m.Dismiss) == {(0,): m.Dismiss(2, excluded=True)}
 
 
@@ -1186,12 +1205,12 @@ def test_a_change_at_a_stop_that_leaves_work_goes_on_at_that_stop():
 
 
 def test_a_chosen_step_is_lowered_where_an_heir_becomes_too_stiff():
-    assert away(adaptive=True).begin.step == 0.1  # safe enough
+    assert away(adaptive=True).begin.pace == 0.1  # safe enough
     desk = Desk(PATH, adaptive=True).running()
     committed, _ = desk.change(
         desk.tell(2, m.LeaveRequest()), lineage={1: (2,)}, stiffness={1: 100.0}
     )
-    assert committed.step.value == desk.begin.step == desk.steward.step
+    assert committed.step.value == desk.begin.pace == desk.steward.pace
     assert committed.step.value == pytest.approx(0.5 * 2 / 100)
     assert "node 1" in committed.step.why
 
@@ -1199,7 +1218,7 @@ def test_a_chosen_step_is_lowered_where_an_heir_becomes_too_stiff():
 def test_a_given_step_stays():
     desk = Desk(PATH, adaptive=False).running()
     committed, _ = desk.change(desk.tell(2, m.LeaveRequest()), stiffness={1: 100.0})
-    assert (committed.step, desk.begin.step) == (None, 0.1)
+    assert (committed.step, desk.begin.pace) == (None, 0.1)
 
 
 # --- once is enough -----------------------------------------------------------------------------
@@ -1331,12 +1350,12 @@ def test_what_it_has_to_know_of_the_past_is_in_everybodys_begin():
     other = Successor(desk, (0, 1, 9))
     other.hear(all_begun(desk))
     steward = other.steward
-    assert (steward.register.lost, steward.step, steward.present.number) == (
+    assert (steward.register.lost, steward.pace, steward.present.number) == (
         {2},
-        desk.steward.step,
+        desk.steward.pace,
         3,
     )
-    assert steward.step < 0.1
+    assert steward.pace < 0.1
     assert steward.present.lineage == {0: (), 1: (), 9: ()}
     assert steward.register.hosts[9] == "host of 9"
 
@@ -1726,7 +1745,7 @@ def test_the_first_change_of_another_steward_says_which_step_counts():
     desk = Desk(PATH).running()
     other = Successor(desk, (0, 1, 2), term=1)
     committed, _ = other.change(other.hear(all_begun(desk)))
-    assert (committed.step.value, committed.step.since) == (desk.begin.step, committed.round)
+    assert (committed.step.value, committed.step.since) == (desk.begin.pace, committed.round)
     committed, _ = other.change(other.tell(0, m.LeaveRequest()), lineage={1: (0,)})
     assert committed.step is None
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.protocol.events import Adopted, Decided, Withdrawn
+from bequest.protocol.events import Adopted, Decided, Recalled, Withdrawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bequest.core.legacy import Legacy
-    from bequest.protocol.events import Committed, Handover
+    from bequest.protocol.events import Adoption, Committed, Handover
 
 # How far sums in different orders may be apart, relative to what was added up.
 _ROUNDING = 1e-10
@@ -112,9 +112,9 @@ class Books:
     def __init__(self, founders: frozenset[int], dim: int) -> None:
         self.pages = {0: Page(founders)}
         self._dim = dim
-        self._announced: dict[tuple[int, int], Decided | Adopted | Withdrawn] = {}
+        self._announced: dict[tuple[int, int], Decided | Adopted | Recalled | Withdrawn] = {}
 
-    def announce(self, process: int, effect: Decided | Adopted | Withdrawn) -> None:
+    def announce(self, process: int, effect: Decided | Adopted | Recalled | Withdrawn) -> None:
         """Note what will count if the epoch that it is for begins."""
         node = process if isinstance(effect, Decided) else effect.node
         self._announced[effect.epoch, node] = effect
@@ -136,7 +136,8 @@ class Books:
         for adoption in change.adoptions:
             page.receipts.pop(adoption.node, None)
             if adoption.adopter is not None:
-                self._adopt(page, change.epoch, adoption, taken[adoption.node])
+                alone = len(change.adoptions) == 1
+                self._adopt(page, change.epoch, adoption, taken[adoption.node], alone=alone)
         if change.arrival is not None:
             self._let_in(page, change, seen)
         for node in change.members:
@@ -160,8 +161,19 @@ class Books:
             raise Violation(f"{handover} sends {sent}, where {whole} is to be handed over")
         page.held[handover.heir] = page.held[handover.heir].plus(whole)
 
-    def _adopt(self, page: Page, epoch: int, adoption, inherited: Entry) -> None:
+    def _adopt(
+        self, page: Page, epoch: int, adoption: Adoption, inherited: Entry, *, alone: bool
+    ) -> None:
         adopted = self._announced[epoch, adoption.node]
+        if isinstance(adopted, Recalled):
+            if adopted.legacy is not None:
+                if inherited.lineage or not alone:
+                    raise Violation(f"{adoption} is recalled, though not it alone is lost")
+                page.receipts[adoption.node] = adopted.legacy
+                page.held[adoption.adopter] = page.held[adoption.adopter].plus(
+                    Entry.of(adopted.legacy)
+                )
+            return
         if not inherited.is_in(adopted.inherited):
             raise Violation(f"{adoption} finds {adopted.inherited}, where it held {inherited}")
         if not adopted.own.is_zero:

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.core import mixing, steps
 from bequest.core.legacy import Legacy
-from bequest.model.graph import epoch_edges
 from bequest.protocol.events import (
     Adopted,
     Began,
@@ -23,24 +21,28 @@ from bequest.protocol.events import (
     Decided,
     Dropped,
     Failed,
+    Recalled,
     Received,
     Withdrawn,
 )
-from bequest.protocol.messages import Halted
+from bequest.protocol.messages import Halted, Imbalance
 from bequest.protocol.states import State
 
 if __package__:
     from simulation.books import Books, Violation, identical
+    from simulation.formulas import Rule, bound, instability
 else:
     from books import Books, Violation, identical
+    from formulas import Rule, bound, instability
 
 if TYPE_CHECKING:
     from bequest.engines.loop.engine import Execution
     from bequest.protocol.node import Node
-    from bequest.protocol.steward import Charter
 
 # The first numbers of a steward's epochs say how many stewards there were before.
 _TERM = 20
+# How far sums in different orders may be apart, relative to what was added up.
+_ROUNDING = 1e-9
 
 
 class Checker:
@@ -67,7 +69,12 @@ class Checker:
         plan = execution.plan
         self.books = Books(frozenset(plan.network()), plan.problem.dim)
         self.until: dict[int, int] = {}
-        self.trackers: dict[int, dict[int, np.ndarray]] = {}
+        # node -> round of its epoch -> (x, z) after it, of the last two
+        self.states: dict[int, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
+        # epoch -> the pace that all have agreed on
+        self.paces = {0: execution.supervisor.ledger.steps[-1].value}
+        # node -> what it goes by in its epoch
+        self.rules: dict[int, Rule] = {}
         self.known: dict[int, tuple[int, ...]] = {}
         self.weights: dict[int, dict[int, float]] = {}
         self.keepers: dict[int, tuple[int, ...]] = {}
@@ -93,6 +100,8 @@ class Checker:
         self._made: dict[tuple[int, int], list[Legacy]] = defaultdict(list)
         # attempt -> what everybody who has stopped for it said
         self._reports: dict[int, list[Halted]] = defaultdict(list)
+        # attempt after a loss -> node -> what it knew when it told the next one
+        self._balances: dict[int, dict[int, tuple]] = defaultdict(dict)
         self._stepped = 0
         observe, send = self.world._observe, self.world.network.send
 
@@ -103,6 +112,8 @@ class Checker:
         def overhear(sender, receiver, event, **options):
             if isinstance(event, Received) and isinstance(event.message, Halted):
                 self._reports[event.message.epoch].append(event.message)
+            elif isinstance(event, Received) and isinstance(event.message, Imbalance):
+                self._balances[event.message.epoch][sender] = self._balance(sender)
             send(sender, receiver, event, **options)
 
         self.world._observe = watch
@@ -123,9 +134,11 @@ class Checker:
                 raise Violation(f"node {process} went from round {before} to {effect.round}")
             self.rounds[process] = epoch, effect.round
             self.completed[process] = effect.round
-            trackers = self.trackers[process]
-            trackers[effect.round] = self._tracked[process] = effect.z
-            trackers.pop(effect.round - 2, None)
+            self._judge_round(process, effect)
+            states = self.states[process]
+            states[effect.round] = effect.x, effect.z
+            states.pop(effect.round - 2, None)
+            self._tracked[process] = effect.z
             self._judge_freshness(process, effect.round)
         elif isinstance(effect, Failed):
             self._failed.add(process)
@@ -139,12 +152,14 @@ class Checker:
             legacy = None if effect.bequest is None else effect.bequest.legacy
             zero = Legacy.zero(self.world.nodes[process].x.size)
             self._made[process, effect.round].append(zero if legacy is None else legacy)
-        elif isinstance(effect, Decided | Adopted | Withdrawn):
+        elif isinstance(effect, Decided | Adopted | Recalled | Withdrawn):
             self.books.announce(process, effect)
             if isinstance(effect, Decided):
                 self._judge_estate(process, effect.round)
             elif isinstance(effect, Adopted):
                 self._judge_adoption(effect)
+            elif isinstance(effect, Recalled):
+                self._judge_recall(process, effect)
         elif isinstance(effect, Committed):
             self.committed[effect.epoch] = effect
             self._judge_losses(effect)
@@ -159,7 +174,7 @@ class Checker:
                 self._tracked[process] = effect.z
             self.rounds[process] = effect.epoch, effect.round
             self.completed.pop(process, None)
-            self.trackers[process] = {effect.round: effect.z}
+            self.states[process] = {effect.round: (effect.x, effect.z)}
             if self.now is None or effect.epoch > self.now.epoch:
                 self._accept(self.committed[effect.epoch], before)
             self._judge_beginning(process, effect.epoch)
@@ -181,6 +196,7 @@ class Checker:
         self._before[change.epoch] = dict(self.known), dict(self.keepers), dict(self.weights)
         self.now = change
         self.accepted.append((base, change))
+        self.paces[change.epoch] = self.paces[base] if change.step is None else change.step.value
         self.is_orderly &= not change.adoptions or base >> _TERM == change.epoch >> _TERM
         arrival = change.arrival
         if arrival is not None and arrival.purpose != "forget":
@@ -208,6 +224,9 @@ class Checker:
         """Whoever begins holds what the books say, and nothing that is about another optimum."""
         node, page = self.world.nodes[process], self.books.pages[epoch]
         self.until[epoch] = node.place.begin.until
+        if node.iterate.pace != self.paces[epoch]:
+            raise Violation(f"{node!r} has the pace {node.iterate.pace}, not {self.paces[epoch]}")
+        self.rules[process] = self._rule(node)
         if not page.held[process].is_in(node.inherited):
             raise Violation(f"{node!r} holds {node.inherited}, not {page.held[process]}")
         base = next(base for base, change in self.accepted if change.epoch == epoch)
@@ -215,14 +234,53 @@ class Checker:
         if moved and node.executor.path is not None and node.executor.path.carried is not None:
             raise Violation(f"{node!r} carries a prediction of another optimum along")
 
+    def _rule(self, node: Node) -> Rule:
+        """What a node has to go by in the epoch that is the truth."""
+        assert self.now is not None
+        inherited, _ = self._virtual(node)
+        arrange = node.place.arrange if node.epoch == self.now.epoch else node.preparation.arrange
+        method, epoch = self.execution.plan.method, self.now.epoch
+        weights = dict(zip(arrange.neighbours, arrange.weights, strict=True))
+        M = bound(method, node.objective, inherited)
+        return Rule(method, epoch, self.paces[epoch], weights, M)
+
+    def _judge_round(self, process: int, after: Completed) -> None:
+        """A round is what the formulas make of what the node and its neighbours had before it."""
+        node, rule = self.world.nodes[process], self.rules[process]
+        others = {}
+        for other in rule.weights:
+            theirs, state = self.rules[other], self.states[other].get(after.round - 1)
+            if theirs.epoch != rule.epoch or state is None:
+                return  # the others have gone on without this one, which was taken for lost
+            others[other] = (theirs, *state)
+        x, z = self.states[process][after.round - 1]
+        there, gain = rule.follow(x, z, others)
+        g, g_next = (node.objective.gradient(at) + node.inherited.gradient(at) for at in (x, there))
+        expected = z - g + gain + g_next
+        scale = 1.0 + sum(np.abs(one).max() for one in (x, there, z, g, gain, g_next))
+        gap = max(np.abs(after.x - there).max(), np.abs(after.z - expected).max())
+        if not gap <= _ROUNDING * scale:
+            raise Violation(f"{node!r} is at {after}, where the formulas lead to {there, expected}")
+
     def _judge_estate(self, process: int, after: int) -> None:
         """A will is shown the tracker of the last round, an estimate of the mean gradient."""
         node, will = self.world.nodes[process], self.execution.plan.wills[process]
         estate, _ = will.notes[process, after][-1]
         came_in = self._beginners.get(process) is node
-        z = self._tracked[process] if came_in else node.objective.gradient(node.x)
-        if not np.array_equal(estate.z, z):
+        z = self._tracked[process] if came_in else self._first_tracker(node)
+        rounding = 0.0 if came_in else 1e-12 * (1.0 + np.abs(node.iterate.g).max())
+        if not np.abs(estate.z - z).max() <= rounding:
             raise Violation(f"the will of {node!r} was shown {estate.z}, not its tracker {z}")
+
+    def _first_tracker(self, node: Node) -> np.ndarray:
+        """Whoever comes back begins with what its own gradient has beyond what was held of it."""
+        gradient = node.objective.gradient(node.x)
+        if self.now is None or node.purpose != "return":
+            return gradient
+        page = self.books.pages[self.now.epoch]
+        if not any(node.ident in entry.lineage for entry in page.held.values()):
+            return gradient
+        return gradient - page.receipts[node.ident].gradient(node.x)
 
     def _judge_adoption(self, adopted: Adopted) -> None:
         """What is adopted is what the lost node had written down, and nobody has a later word."""
@@ -237,6 +295,35 @@ class Checker:
         made = self._made[adopted.node, adopted.round]
         if not any(identical(adopted.own, legacy) for legacy in made):
             raise Violation(f"{adopted} is none of {made}")
+
+    def _balance(self, ident: int) -> tuple[np.ndarray, np.ndarray, float]:
+        """A node's tracker, gradient and least curvature."""
+        node = self.world.nodes[ident]
+        strength = node.objective.curvature.a + node.inherited.curvature[0]
+        way = np.linalg.norm(node.x - node.executor.start)
+        return node.iterate.z, node.iterate.g, strength, way
+
+    def _judge_recall(self, process: int, recalled: Recalled) -> None:
+        """What is recalled is what all others lack, and only where trackers are small."""
+        # also of a node that has died, or has given the attempt up, since it told its surplus
+        known = [*self._balances.pop(recalled.epoch, {}).values(), self._balance(process)]
+        Z, G = (np.array([one[k] for one in known]) for k in range(2))
+        lacking, trackers = (Z - G).sum(axis=0), np.linalg.norm(Z, axis=1).sum()
+        strength = sum(one[2] for one in known)
+        gradients, size = np.linalg.norm(G, axis=1).sum(), np.linalg.norm(lacking)
+        way = sum(one[3] for one in known)
+        least = min(
+            0.2 * gradients, 0.4 * len(known) * size, 3 * max(strength, 0) * way / len(known)
+        )
+        doubt = trackers / least if least else np.inf
+        legacy = recalled.legacy
+        if (legacy is None) != (doubt > 1 or strength <= 0) and abs(doubt - 1) > _ROUNDING:
+            raise Violation(f"{recalled}, though the doubt is {doubt} and the strength {strength}")
+        if legacy is None:
+            return
+        flat = legacy.curvature == (0.0, 0.0) and dict(legacy.lineage) == {recalled.node: 1}
+        if not flat or not np.abs(legacy.p - lacking).max() <= _ROUNDING * (1 + size):
+            raise Violation(f"{recalled} is not what the others lack, {lacking}")
 
     def _judge_freshness(self, process: int, t: int) -> None:
         """After every round a node's own checkpoint is as fresh as was agreed on."""
@@ -358,7 +445,7 @@ class Checker:
         ready = preparation is not None and (node.state is State.READY or not alive)
         if not ready or preparation.arrange.epoch != self.now.epoch:
             raise Violation(f"{node!r} has not prepared epoch {self.now.epoch}, which has begun")
-        if node.epoch == 0 or preparation.arrange.restart:
+        if preparation.arrange.restart:
             return preparation.inherited, np.zeros_like(node.iterate.z)
         return preparation.inherited, node.iterate.z - node.iterate.g + preparation.surplus
 
@@ -400,8 +487,8 @@ class Checker:
     def _check_invariant(self) -> None:
         """On this cut, messages under way included, the trackers sum to the gradients.
 
-        An edge whose ends are one round apart carries w z of the one ahead, not yet received, and
-        has already given w z of the one behind.
+        An edge whose ends are one round apart has given to the one ahead what the one behind will
+        lose with its next round.
         """
         assert self.now is not None
         nodes = {ident: self.world.nodes[ident] for ident in self.now.members}
@@ -416,8 +503,10 @@ class Checker:
                 peer = nodes[other]
                 behind = peer.round if peer.epoch == self.now.epoch else self.now.round
                 if node.round == behind + 1:
-                    ahead_z = self.trackers[ident][behind]
-                    total = total + weight * (ahead_z - peer.iterate.z)
+                    rule = self.rules[ident]
+                    theirs = self.rules[other].tells(peer.iterate.x, peer.iterate.z)
+                    ahead = rule.tells(*self.states[ident][behind])
+                    total = total + rule.share * weight * (theirs - ahead)
                 elif node.round > behind + 1:
                     raise Violation(f"nodes {ident} and {other} are {node.round - behind} apart")
         self.cuts += 1
@@ -426,26 +515,16 @@ class Checker:
             raise Violation(f"the invariant is broken by {gap:.3g} in epoch {self.now.epoch}")
 
     def _check_step(self) -> None:
-        """Before anybody completes a round a chosen step is safe for what everybody carries."""
+        """Before anybody completes a round a chosen pace is stable for what everybody carries."""
         assert self.now is not None
-        charter: Charter = self.world._charter
-        if not charter.adaptive or self._stepped == self.now.epoch:
+        given = self.execution.plan.method.given
+        if given is not None or self._stepped == self.now.epoch:
             return
-        nodes = [self.world.nodes[ident] for ident in self.now.members]
-        if all(node.round == self.now.round or node.epoch < self.now.epoch for node in nodes):
+        nodes = {ident: self.world.nodes[ident] for ident in self.now.members}
+        begun = [node for node in nodes.values() if node.epoch == self.now.epoch]
+        if all(node.round == self.now.round for node in begun):
             return
         self._stepped = self.now.epoch
-        network = {ident: set(self.weights[ident]) for ident in self.now.members}
-        rows, edges = epoch_edges(network)
-        lower = steps.lowered(
-            max(node.iterate.step for node in nodes if node.epoch == self.now.epoch),
-            stiffness={n.ident: n.objective.curvature.b + self._stiffness(n) for n in nodes},
-            smallest_eigenvalue=mixing.smallest_eigenvalue(mixing.metropolis(edges, rows.size)),
-            since=self.now.round,
-        )
-        if lower is not None:
-            raise Violation(f"the step is not safe in epoch {self.now.epoch}: {lower}")
-
-    def _stiffness(self, node: Node) -> float:
-        inherited, _ = self._virtual(node)
-        return inherited.curvature[1]
+        wrong = instability({ident: self._rule(node) for ident, node in nodes.items()})
+        if wrong is not None:
+            raise Violation(f"the pace is not stable in epoch {self.now.epoch}: {wrong}")

@@ -11,12 +11,15 @@ import numpy as np
 
 from bequest.core import topology
 from bequest.core.legacy import Legacy
+from bequest.core.recall import Balance
+from bequest.engines.runtime.ledger import Ledger
 from bequest.protocol import drafting
 from bequest.protocol import messages as m
 from bequest.protocol.change import Change
 from bequest.protocol.charter import Agenda
 from bequest.protocol.drafting import Draft
-from bequest.protocol.events import Send
+from bequest.protocol.events import Recalled, Send
+from bequest.protocol.iterate import Iterate
 from bequest.protocol.node import Node
 from bequest.protocol.place import Place
 from bequest.protocol.preparation import Preparation
@@ -153,11 +156,59 @@ def leaver_dismissed_too_early(patch):
 
 
 @mutant
-def trackers_not_restarted(patch):
-    def go_on(self, result, dead, reports, buddies):
-        self.restart = False
+def surplus_of_the_lost_not_made_up_for(patch):
+    def go_on(self, result, *args):
+        self.settler = None
 
     _after(patch, Draft, "lose", go_on)
+
+
+@mutant
+def sum_behind_a_neighbour_left_out(patch):
+    original = Preparation._settle
+
+    def settle(self):
+        if len(self._sums) > 1:
+            del self._sums[max(self._sums)]
+        return original(self)
+
+    patch.setattr(Preparation, "_settle", settle)
+
+
+@mutant
+def sum_behind_a_neighbour_counted_twice(patch):
+    original = Preparation._settle
+
+    def settle(self):
+        self._sums = {n: replace(s, surplus=2 * s.surplus) for n, s in self._sums.items()}
+        return original(self)
+
+    patch.setattr(Preparation, "_settle", settle)
+
+
+@mutant
+def surplus_summed_before_what_is_handed_over(patch):
+    original = Preparation._settle
+
+    def settle(self):
+        before, self.surplus = self.surplus, self.surplus + self._iterate.g
+        effects = original(self)
+        self.surplus = self.surplus - self._iterate.g if self.arrange.sums_to else before
+        return effects
+
+    patch.setattr(Preparation, "_settle", settle)
+
+
+@mutant
+def memory_given_back_by_its_holder_alone(patch):
+    original = Node._on_arrange
+
+    def on_arrange(self, sender, message):
+        if message.claim is not None:
+            message = replace(message, gives_back=False)
+        return original(self, sender, message)
+
+    patch.setattr(Node, "_on_arrange", on_arrange)
 
 
 @mutant
@@ -165,7 +216,7 @@ def adopted_by_every_holder(patch):
     original = Node._on_arrange
 
     def on_arrange(self, sender, message):
-        if message.restart:
+        if message.sums_from is not None:
             dead = tuple(n for n in self.kept.wards if n not in message.wards)
             message = replace(message, adopted=tuple(sorted({*message.adopted, *dead})))
         return original(self, sender, message)
@@ -364,7 +415,7 @@ def lowered_step_ignored(patch):
     original = Node._on_begin
 
     def on_begin(self, sender, message):
-        return original(self, sender, replace(message, step=self.executor.setting.step))
+        return original(self, sender, replace(message, pace=self.executor.setting.step))
 
     patch.setattr(Node, "_on_begin", on_begin)
 
@@ -467,3 +518,130 @@ def what_cannot_happen_any_more_is_waited_for(patch):
 @mutant
 def appointments_ignored(patch):
     patch.setattr(Agenda, "appointment", lambda self, node: None)
+
+
+@mutant
+def recalled_though_doubted(patch):
+    patch.setattr(Balance, "is_trusted", property(lambda self: self.strength > 0))
+
+
+@mutant
+def two_lost_nodes_recalled_as_one(patch):
+    """What the others lack of both is taken for the memory of the first."""
+
+    def confuse(self, result, dead, *args):
+        if len(dead) > 1 and not any(a.adopter is not None for a in self.adoptions):
+            first = self.adoptions[0]
+            self.recalls = first.node
+            self.adoptions[0] = replace(first, adopter=self.settler)
+
+    _after(patch, Draft, "lose", confuse)
+
+
+@mutant
+def node_that_had_inherited_recalled(patch):
+    """Its own slope and those that it has inherited cannot be told apart."""
+
+    original = Draft.lose
+
+    def lose(self, dead, reports, buddies, recallable):
+        inside = {node: self.lineage.pop(node, ()) for node in dead}
+        original(self, dead, reports, buddies, recallable)
+        self.adoptions = [
+            replace(a, lost=(a.node, *inside[a.node])) if a.node in inside else a
+            for a in self.adoptions
+        ]
+
+    patch.setattr(Draft, "lose", lose)
+
+
+@mutant
+def recalled_with_the_wrong_sign(patch):
+    def negate(self, legacy, node):
+        return replace(legacy, p=-legacy.p)
+
+    _after(patch, Balance, "recall", negate)
+
+
+@mutant
+def receipt_of_a_recall_lost(patch):
+    original = Ledger._crashed
+
+    def crashed(self, change, adoption):
+        prepared = self._prepared.get((change.epoch, adoption.node))
+        original(self, change, adoption)
+        if isinstance(prepared, Recalled):
+            self.receipts.pop(adoption.node, None)
+
+    patch.setattr(Ledger, "_crashed", crashed)
+
+
+@mutant
+def pace_of_an_old_epoch_kept(patch):
+    original = Node._on_begin
+
+    def on_begin(self, sender, message):
+        if self.place is not None:
+            message = replace(message, pace=self.iterate.pace)
+        return original(self, sender, message)
+
+    patch.setattr(Node, "_on_begin", on_begin)
+
+
+@mutant
+def own_weight_of_an_old_epoch_in_the_metric(patch):
+    original = Iterate.settle
+
+    def settle(self, pace, own_weight):
+        first = vars(self).setdefault("first_weight", own_weight)
+        original(self, pace, first)
+
+    patch.setattr(Iterate, "settle", settle)
+
+
+@mutant
+def metric_of_an_heir_not_raised(patch):
+    patch.setattr(Iterate, "stiffness", property(lambda self: self.objective.curvature.b))
+    patch.setattr(Iterate, "bound", lambda self: self.objective.bound())
+
+
+@mutant
+def floor_of_the_metric_not_reported(patch):
+    """The coupling is chosen as if every direction were as curved as the steepest one."""
+
+    def readiness(self, ready):
+        return replace(ready, floor=ready.stiffness)
+
+    _after(patch, Preparation, "readiness", readiness)
+
+
+@mutant
+def averages_heard_as_differences(patch):
+    def careless(self, result, *args):
+        self._differences = False
+
+    _after(patch, Place, "__init__", careless)
+
+
+@mutant
+def sum_of_an_earlier_attempt_accepted(patch):
+    original = Node._on_part
+
+    def on_part(self, sender, message):
+        if isinstance(message, m.Imbalance):
+            message = replace(message, epoch=max(message.epoch, self._attempt))
+        return original(self, sender, message)
+
+    patch.setattr(Node, "_on_part", on_part)
+
+
+@mutant
+def slope_given_back_without_its_gradient(patch):
+    """Whoever comes back begins as if nobody had held anything of it."""
+
+    original = Iterate.enter
+
+    def enter(self, x, after, returned=None):
+        original(self, x, after)
+
+    patch.setattr(Iterate, "enter", enter)

@@ -40,7 +40,7 @@ def test_a_seed_is_one_line_to_reproduce():
 
 def test_the_days_are_bad_enough(monkeypatch):
     """Every kind of fault happens, in every phase of a change, beside everything one can plan."""
-    inflicted, phases, seen = set(), set(), Counter()
+    inflicted, phases, seen, methods = set(), set(), Counter(), Counter()
     go_back = chaos.Checker._go_back
 
     def count(checker):
@@ -48,7 +48,7 @@ def test_the_days_are_bad_enough(monkeypatch):
         go_back(checker)
 
     monkeypatch.setattr(chaos.Checker, "_go_back", count)
-    for seed in range(200):
+    for seed in range(240):
         simulation = chaos.Simulation(chaos.day(seed))
         original = simulation.inflict
 
@@ -61,6 +61,16 @@ def test_the_days_are_bad_enough(monkeypatch):
         simulation.inflict = inflict
         simulation.run()
         plan, compared = simulation.day.plan, simulation.is_compared
+        methods[plan.method.label, getattr(plan.method, "metric", None)] += 1
+        seen["compared, a pace chosen anew"] += (
+            compared and len(simulation.execution.supervisor.ledger.steps) > 1
+        )
+        recalled = [
+            record.choice == "recall"
+            for record in simulation.execution.supervisor.ledger.departures
+        ]
+        seen["recalled"] += any(recalled)
+        seen["compared, with a recall"] += compared and any(recalled)
         planned = {name for c in plan.schedule.values() for name in KINDS if getattr(c, name)}
         seen.update(planned)
         traps = {"torn", "orphans"} & {action for _, action, _ in simulation.day.faults}
@@ -72,7 +82,9 @@ def test_the_days_are_bad_enough(monkeypatch):
         seen["compared, a steward replaced"] += compared and simulation.world._terms > 0
         seen["as planned"] += compared and bool(planned) and not simulation.day.faults
     assert min(seen.values()) >= 5, seen
-    assert len(seen) == len(KINDS) + 8, seen
+    assert len(seen) == len(KINDS) + 11, seen
+    assert len(methods) == 8, methods
+    assert min(methods.values()) >= 10, methods
     assert seen["compared"] >= 85
     assert inflicted == set(chaos.GENERATIONS[chaos.LATEST][0])
     assert phases >= {None, "asking", "running", "halting", "arranging", "beginning", "finished"}

@@ -62,6 +62,10 @@ class Noting(bq.wills.Will):
     def by_gradients(self):
         return self.inner.by_gradients
 
+    @property
+    def forgets(self):
+        return self.inner.forgets
+
     def decide(self, estate):
         decided = self.inner.decide(estate)
         self.notes[estate.node, estate.round].append((estate, decided))

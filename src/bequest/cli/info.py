@@ -14,7 +14,7 @@ from bequest import engines, extras
 from bequest.cli.run import as_text
 from bequest.cli.terminal import Terminal, pairs
 from bequest.model import objectives
-from bequest.runfile.schema import GRAPHS, PROBLEMS, WILLS
+from bequest.runfile.schema import GRAPHS, METHODS, PROBLEMS, WILLS
 
 _PACKAGES = ("bequest", "numpy", "scipy", "networkx")
 
@@ -41,6 +41,7 @@ def gather() -> dict[str, Any]:
         "problems": list(PROBLEMS),
         "objectives": _concrete(objectives, "gradient"),
         "graphs": list(GRAPHS),
+        "methods": list(METHODS),
         "wills": list(WILLS),
         "engines": _concrete(engines, "run"),
     }

@@ -224,11 +224,18 @@ def _steps(runs: Sequence[RunDocument]) -> list[str]:
         line = "; ".join(_step(step) for step in run["steps"])
         lines.setdefault(line, []).append(run["will"])
     if len(lines) == 1:
-        return [f"step: {next(iter(lines))}"]
+        return [f"{_pace(runs)}: {next(iter(lines))}"]
     if len({run["seed"] for run in runs}) == 1:
-        return [f"step of {' / '.join(names)}: {line}" for line, names in lines.items()]
+        return [f"{_pace(runs)} of {' / '.join(names)}: {line}" for line, names in lines.items()]
     values = [step["value"] or 0.0 for run in runs for step in run["steps"]]
-    return [f"step: {min(values):.3g} to {max(values):.3g}, chosen per seed; --json says why"]
+    spread = f"{min(values):.3g} to {max(values):.3g}"
+    return [f"{_pace(runs)}: {spread}, chosen per seed; --json says why"]
+
+
+def _pace(runs: Sequence[RunDocument]) -> str:
+    """Return what the methods of these runs call the number that all nodes agree on."""
+    coupled = all("coupling=" in str(run["provenance"].get("method", "")) for run in runs)
+    return "coupling" if coupled else "step"
 
 
 def _step(step: StepDocument) -> str:

@@ -48,6 +48,13 @@ def metropolis(edges: Indices, nodes: int) -> csr_array:
     )
 
 
+def laplacian(weights: csr_array) -> csr_array:
+    """Return I - W."""
+    from scipy.sparse import csr_array, eye_array
+
+    return csr_array(eye_array(weights.shape[0]) - weights)
+
+
 def mixer(weights: csr_array) -> Callable[[Matrix], Matrix]:
     """Return ``mix(source)`` = W @ source, in the form that is faster here."""
     nodes = weights.shape[0]
@@ -83,6 +90,33 @@ def spectral_gap(weights: csr_array, *, rough: bool = False) -> float:
     return 1.0 - abs(_lanczos_end(weights, "LM", tolerance=1e-10, restarts=3000))
 
 
+def second_eigenvalue(weights: csr_array) -> float:
+    """Return the largest eigenvalue but for that of consensus.
+
+    For large graphs by inverse iteration, since what counts is how little it is below one. On very
+    large ones that mix slowly its linear systems are not solved to the end, and it is too small.
+    """
+    nodes = weights.shape[0]
+    if nodes == 1:
+        return 0.0
+    if nodes <= EXACT_SPECTRUM_NODES:
+        return float(np.linalg.eigvalsh(weights.toarray())[-2])
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    def laplacian(vector: Vector) -> Vector:
+        product: Vector = vector - weights @ vector
+        return product
+
+    operator = LinearOperator((nodes, nodes), matvec=laplacian, dtype=np.float64)
+    most = int(np.clip(_MULTIPLICATIONS / weights.nnz, 30, 2000))
+    mode = _start(nodes)
+    for _ in range(_INVERSE_ITERATIONS):
+        mode -= mode.mean()
+        mode, _ = cg(operator, mode / np.linalg.norm(mode), rtol=1e-3, maxiter=most)
+    mode -= mode.mean()
+    return 1.0 - float(mode @ laplacian(mode)) / float(mode @ mode)
+
+
 def smallest_eigenvalue(weights: csr_array) -> float:
     """Return the smallest eigenvalue, or for a large graph a lower bound of it.
 
@@ -98,12 +132,19 @@ def smallest_eigenvalue(weights: csr_array) -> float:
     )
 
 
+# What the search for the slowest mode of a large graph may take, and in how many steps.
+_MULTIPLICATIONS, _INVERSE_ITERATIONS = 2e7, 5
 # Lanczos approaches an end of the spectrum from inside; this is how far it may still be off.
 _LANCZOS_SLACK = 0.02
 
 
+def _start(nodes: int) -> Vector:
+    """Return a fixed vector, aligned with no eigenvector of a symmetric graph."""
+    return np.asarray(np.cos(np.arange(nodes) * 1.618033988749895))
+
+
 def _lanczos_end(weights: csr_array, which: str, *, tolerance: float, restarts: int) -> float:
-    """Return the eigenvalue of W off consensus at one end ("SA") or of largest size ("LM")."""
+    """Return the eigenvalue of W off consensus at the lower end ("SA"), or the largest ("LM")."""
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
     nodes = weights.shape[0]
@@ -114,8 +155,7 @@ def _lanczos_end(weights: csr_array, which: str, *, tolerance: float, restarts: 
         return product
 
     operator = LinearOperator((nodes, nodes), matvec=off_consensus, dtype=np.float64)
-    # Fixed, and aligned with no eigenvector of a symmetric graph; ARPACK's own start is random.
-    start = np.cos(np.arange(nodes) * 1.618033988749895)
+    start = _start(nodes)
     try:
         found = eigsh(
             operator,

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # A step may use half of what the linear analysis allows: losses are not quadratic.
 SAFETY = 0.5
@@ -38,9 +34,15 @@ def stability_limit(smallest_eigenvalue: float) -> float:
     return 2.0 if w >= 0 else min(2.0, (1 - w * w) / abs(w))
 
 
-def safe_step(*, smoothness: float, smallest_eigenvalue: float) -> float:
-    """Return the largest step used at this smoothness of the stiffest node."""
-    return SAFETY * stability_limit(smallest_eigenvalue) / smoothness if smoothness else 1.0
+def safe_step(*, smoothness: float, limit: float, safety: float = SAFETY) -> float:
+    """Return the largest step used at this smoothness of the stiffest node.
+
+    Args:
+        smoothness: the largest curvature of any node.
+        limit: what step times smoothness must stay below.
+        safety: the part of it that is used.
+    """
+    return safety * limit / smoothness if smoothness else 1.0
 
 
 def balanced_step(*, smoothness: float, modulus: float, gap: float) -> float:
@@ -50,21 +52,3 @@ def balanced_step(*, smoothness: float, modulus: float, gap: float) -> float:
     disagreement decays at rate gap^2/(alpha L). Equal at alpha = gap / sqrt(L m).
     """
     return gap / math.sqrt(smoothness * modulus) if smoothness * modulus > 0 else math.inf
-
-
-def lowered(
-    current: float, *, stiffness: Mapping[int, float], smallest_eigenvalue: float, since: int
-) -> StepChoice | None:
-    """Return the step that all nodes must go down to, or None if the current one is safe.
-
-    Args:
-        current: the step in force.
-        stiffness: node -> the largest curvature of what it minimises, the inherited included.
-        smallest_eigenvalue: of the weights.
-        since: the round after which a lower step would be in force.
-    """
-    heir = max(sorted(stiffness), key=stiffness.__getitem__)
-    safe = safe_step(smoothness=stiffness[heir], smallest_eigenvalue=smallest_eigenvalue)
-    if safe >= current:
-        return None
-    return StepChoice(safe, since, f"node {heir} now carries smoothness {stiffness[heir]:.4g}")

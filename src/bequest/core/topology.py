@@ -158,3 +158,17 @@ def network_of(nodes: Iterable[int], edges: Iterable[tuple[int, int]]) -> Networ
         network[one].add(other)
         network[other].add(one)
     return network
+
+
+def tree(network: Network, root: int) -> dict[int, int | None]:
+    """Return each node's way to the root, as node -> the next one; the shortest, lowest id on ties.
+
+    >>> tree({0: {1, 2}, 1: {0, 3}, 2: {0, 3}, 3: {1, 2}}, 0)
+    {0: None, 1: 0, 2: 0, 3: 1}
+    """
+    above: dict[int, int | None] = {root: None}
+    for node in (reached := [root]):
+        for other in sorted(network[node] - above.keys()):
+            above[other] = node
+            reached.append(other)
+    return above

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bequest import datasets
+from bequest.core.methods import GradientTracking
 from bequest.data import Exam
 from bequest.model import graphs, partition, wills
 from bequest.model.events import Departure
 from bequest.model.objectives import Softmax
 from bequest.model.problem import Problem
-from bequest.solver import GradientTracking, solve
+from bequest.solver import solve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from bequest.core import mixing, steps
+import numpy as np
+
+from bequest.core.methods import Conditions
+from bequest.core.methods.base import checked
 from bequest.core.steps import StepChoice
 
 if TYPE_CHECKING:
@@ -19,11 +22,6 @@ if TYPE_CHECKING:
     Progress = Callable[[int], None]
 
 
-# Looking for a good step may take this part of the gradients of the run, and so many per node at
-# most: a long run, too, begins at once.
-_FRACTION, _MOST_GRADIENTS = 0.1, 300
-
-
 class Engine(Protocol):
     """Carries out plans.
 
@@ -36,26 +34,14 @@ class Engine(Protocol):
         ...
 
 
-def first_step(plan: Plan, nodes: Indices, weights: csr_array) -> StepChoice:
-    """Return the step to begin with, for these nodes (ascending) with these weights."""
-    if plan.step is not None:
-        return StepChoice(plan.step, 0, "as given")
-    stiffest = float(plan.problem.b[nodes].max())
-    smallest = mixing.smallest_eigenvalue(weights)
-    gap = mixing.spectral_gap(weights, rough=True)
-    safe = steps.safe_step(smoothness=stiffest, smallest_eigenvalue=smallest)
-    losses = plan.problem.among(nodes)
-    modulus = losses.smallest_mean_curvature(
-        plan.start[nodes].mean(axis=0), gradients=min(_FRACTION * plan.rounds, _MOST_GRADIENTS)
-    )
-    balanced = steps.balanced_step(smoothness=stiffest, modulus=modulus, gap=gap)
-    if safe <= balanced:
-        return StepChoice(
-            safe, 0, f"half of what is stable at smoothness {stiffest:.4g} on this graph"
-        )
-    return StepChoice(
-        balanced,
-        0,
-        f"balances the descent of the mean (curvature {modulus:.4g}) and the mixing of the "
-        f"graph (gap {gap:.3g}); stable up to {2 * safe:.3g}",
-    )
+def first_pace(plan: Plan, nodes: Indices, weights: csr_array) -> StepChoice:
+    """Return the pace to begin with, for these nodes (ascending) with these weights."""
+    method, problem = plan.method, plan.problem
+    if method.given is not None:
+        return StepChoice(float(method.given), 0, "as given")
+    losses = problem.among(nodes)
+    stiffness = floor = problem.b[nodes]
+    if method.wants_matrix and not losses.away:
+        floor = np.asarray(np.linalg.eigvalsh(losses.bounds())[:, 0], dtype=float)
+    conditions = Conditions.of(nodes, problem.a[nodes], stiffness, floor, weights, plan.modulus)
+    return checked(method, method.first_pace(conditions))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.core.methods import Method
 from bequest.engines.ray import Ray
 from bequest.errors import BequestError
 from bequest.model.content import digest, look_into
@@ -47,10 +48,11 @@ def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
         "the neighbours of nodes that arrive": digest(plan.known),
         "the wills": digest(plan.wills),
         ROUNDS: str(plan.rounds),
-        "the step": repr(None if plan.step is None else float(plan.step)),
+        "the method": _method(plan.method),
         "the start": digest(plan.start),
         "the pilot": digest(_pilot(plan)),
         "the number of buddies": str(plan.buddies),
+        "recall": str(plan.recall),
         "checkpoint_every": str(plan.checkpoint_every),
         "the optimum": digest(plan.optima.how, plan.optima.given),
         "the engine": described(engine),
@@ -62,6 +64,18 @@ def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
         nodes = range(first, min(first + size, problem.n))
         whole[_loss_of(nodes)] = digest([_loss(plan, node, engine) for node in nodes])
     return whole
+
+
+def _method(method: Method) -> str:
+    """Return one of ours in words, and of another one a digest of its content."""
+    if type(method).__module__.startswith(Method.__module__.rpartition(".")[0]):
+        options = ", ".join(f"{name}={_plain(value)}" for name, value in vars(method).items())
+        return f"{method.label} ({options})"
+    return digest(method)
+
+
+def _plain(option: object) -> str:
+    return str(float(option)) if isinstance(option, int | float | np.number) else str(option)
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:

@@ -15,8 +15,8 @@ from bequest.model.evidence import Evidence
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Vector
+    from bequest.model.ensemble import Ensemble
     from bequest.model.outcome import DepartureRecord
-    from bequest.model.problem import Ensemble
     from bequest.model.run import Run
 
 # x* is believed if the gradients there cancel to this share of what they could be.
@@ -231,9 +231,22 @@ class Premises:
             Premise("the run stayed bounded", self.is_bounded),
             Premise("every curvature is certified", run.problem.certified),
             Premise("every hand-off was exact", exact),
+            *self._ends,
             Premise("the gradients cancel at x*", self.is_optimal),
             *self._told,
             Premise("what is remembered is what was sent", self.is_accounted_for),
+        )
+
+    @property
+    def _ends(self) -> tuple[Premise, ...]:
+        """What is worth a word only where it fails: all methods but one get to their limit."""
+        method = self.facts.run.plan.method
+        if method.is_exact:
+            return ()
+        return (
+            Premise(
+                f"the method ends at the minimiser, which {method.label} does not", holds=False
+            ),
         )
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 from bequest.core.arrays import frozen, refuse_masked
 from bequest.core.legacy import Legacy
 from bequest.errors import DimensionMismatch, InvalidMethod, NotFinite, OptimumUnknown
-from bequest.model.problem import COMPUTE
+from bequest.model.ensemble import COMPUTE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

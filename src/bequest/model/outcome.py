@@ -61,7 +61,8 @@ class DepartureRecord:
         choice: which branch it took, as the will calls it; a certificate goes by the legacy.
         why: in words.
         heir: the node that inherited, or that adopted what a crashed node had left with its
-            buddies; None if nothing was handed over, or nothing was left to adopt.
+            buddies, or that holds what all others know of it (``choice`` is "recall"); None if
+            nothing was handed over, or nothing was left.
         vectors: how many vectors the farewell carried, or the checkpoint.
         bytes: its payload in bytes.
         bounds: what each branch can cost at most, where the will compared bounds.
@@ -193,6 +194,8 @@ class DepartureRecord:
             to = f"to node {self.heir}" if self.heir is not None else "to no node"
         elif self.heir is None:
             to = "adopted by no node"
+        elif self.choice == "recall":
+            to = f"its slope remembered by node {self.heir}"
         elif self.node not in self.lost:
             to = f"its checkpoint of round {self.checkpoint} adopted by node {self.heir}"
         else:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from bequest.core.arrays import frozen
 from bequest.model.hindsight import Hindsight
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Matrix, Vector
     from bequest.core.bounds import Pilot
     from bequest.core.history import EpochPath
+    from bequest.core.methods import Method
     from bequest.core.topology import Network
     from bequest.model.events import Changes
     from bequest.model.graph import Graph
@@ -23,8 +27,12 @@ if TYPE_CHECKING:
     from bequest.model.problem import Problem
     from bequest.model.wills import Will
 
+# Looking for a good pace may take this part of the gradients of the run, and so many per node at
+# most: a long run, too, begins at once.
+_FRACTION, _MOST_GRADIENTS = 0.1, 300
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(frozen=True, eq=False)
 class Plan:
     """A run that has been validated; an engine need not check anything again.
 
@@ -34,10 +42,12 @@ class Plan:
         schedule: round -> what happens at its end.
         wills: node -> its will; every node that leaves in good order has one.
         rounds: how many.
-        step: a fixed step, or None to have one chosen and, where it must be, lowered.
+        method: how nodes iterate.
         start: one row per node.
         pilot: for the wills that need one.
         buddies: how many other nodes keep a node's checkpoints.
+        recall: whether a node of which there is no checkpoint may be remembered by what the others
+            lack.
         checkpoint_every: rounds between two checkpoints; None for no checkpoints.
         absent: the nodes that are not there at the start.
         known: node that joins or returns -> the nodes it would talk to, ascending.
@@ -51,10 +61,11 @@ class Plan:
     schedule: Mapping[int, Changes]
     wills: Mapping[int, Will]
     rounds: int
-    step: float | None
+    method: Method
     start: Matrix
     pilot: Pilot | None
     buddies: int
+    recall: bool
     checkpoint_every: int | None
     absent: frozenset[int]
     known: Mapping[int, tuple[int, ...]]
@@ -76,16 +87,32 @@ class Plan:
                     network[other].discard(node)
         return network
 
+    @cached_property
+    def modulus(self) -> float:
+        """The least curvature of the mean loss of the first members, where they start."""
+        if self.method.given is not None:
+            return 0.0
+        nodes = np.array(sorted(self.network()))
+        losses = self.problem.among(nodes)
+        return losses.smallest_mean_curvature(
+            self.start[nodes].mean(axis=0), gradients=min(_FRACTION * self.rounds, _MOST_GRADIENTS)
+        )
+
     def lacks_pilot(self, will: Will) -> bool:
         """Return whether this will needs a pilot, and there is none."""
         return self.pilot is None and will.needs_pilot_in(self.problem.regime)
+
+    def may_recall(self, node: int) -> bool:
+        """Return whether this node may be remembered though it left nothing."""
+        will = self.wills.get(node)
+        return self.recall and will is not None and not will.forgets
 
     def hindsight(self, target: int) -> Hindsight:
         """Return the judge of decisions that are taken while x* is that of round ``target``."""
         return Hindsight(self.problem, self.counted[target], self.optima, target)
 
-    def setting(self, will: Will | None, *, step: float, target: int) -> Setting:
-        """Return what all nodes know, as far as this will, if there is one, may know it.
+    def setting(self, node: int, will: Will | None, *, pace: float, target: int) -> Setting:
+        """Return what a node knows of the run, as far as its will, if there is one, may know it.
 
         ``target`` is the round after which the target was last changed.
         """
@@ -93,7 +120,7 @@ class Plan:
             n=self.problem.n,
             mu=self.problem.mu,
             kappa=self.problem.kappa,
-            step=step,
+            step=self.method.own_step(pace, float(self.problem.b[node])),
             pilot=self.pilot if will is not None and will.needs_pilot else None,
             optimum=self.optima.at(target) if will is not None and will.needs_oracle else None,
         )
@@ -106,7 +133,7 @@ class Plan:
         remaining: int,
         x: Vector,
         z: Vector,
-        step: float,
+        pace: float,
         target: int,
         recent: EpochPath | None = None,
         carried: Prediction | None = None,
@@ -121,7 +148,7 @@ class Plan:
             x=frozen(x),
             z=frozen(z),
             start=frozen(self.start[node]),
-            setting=self.setting(will, step=step, target=target),
+            setting=self.setting(node, will, pace=pace, target=target),
             recent=recent,
             carried=carried,
             by_gradients=will.by_gradients,

@@ -142,7 +142,10 @@ class Run:
 
     @cached_property
     def limit(self) -> Vector:
-        """Where the survivors go: ``surrogate_minimiser``, or NaN if the run diverged."""
+        """Where the survivors go: ``surrogate_minimiser``, or NaN if the run diverged.
+
+        A method that is not exact (DGD) takes them near it only.
+        """
         if self.status is Status.DIVERGED:
             return frozen(np.full(self.problem.dim, np.nan))
         return self.surrogate_minimiser

@@ -104,7 +104,7 @@ class Change:
                 self._register.leaving.add(node)
         self.draft = draft
         if present.dead:
-            draft.lose(present.dead, present.reports, present.buddies)
+            draft.lose(present.dead, present.reports, present.buddies, self._charter.recallable)
         elif leavers := present.leavers(self._register.leaving):
             draft.leaving = leavers
             return self._ask_next_leaver(draft)
@@ -151,7 +151,7 @@ class Change:
             return self._ask_next_leaver(draft)
         if node in draft.network:
             draft.lineage[node] = message.lineage
-            draft.stiffness[node] = message.stiffness
+            draft.ready[node] = message
         return []
 
     # --- Begin -> Begun -----------------------------------------------------------------------
@@ -191,14 +191,14 @@ class Change:
         return present, present.until == t and bool(agenda.stops)
 
     def announce(
-        self, draft: Draft, present: PresentEpoch, step: float, changed: StepChoice | None
+        self, draft: Draft, present: PresentEpoch, pace: float, changed: StepChoice | None
     ) -> list[Effect]:
-        """Tell every member that the epoch has begun, with that step."""
+        """Tell every member that the epoch has begun, with that pace."""
         members, lost = tuple(sorted(present.network)), tuple(sorted(self._register.lost))
         roster = tuple(sorted(present.lineage.items()))
         return [
             draft.committed(changed, lost, self._register.incarnation),
-            Send(members, m.Begin(present.number, step, present.until, roster, lost)),
+            Send(members, m.Begin(present.number, pace, present.until, roster, lost)),
         ]
 
     def begin(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
 
+    from bequest.core.methods import Method
+
 
 @dataclass(frozen=True, slots=True)
 class Charter:
@@ -17,20 +19,24 @@ class Charter:
         network: the first members, and which of them talk to each other.
         stops: the rounds after which all nodes stop; the last one is the end.
         buddies: how many keep a node's checkpoints.
-        step: the step of all nodes at the beginning.
-        adaptive: whether it is lowered where an heir becomes too stiff for it.
+        method: how all nodes iterate; it chooses their pace.
+        pace: the number that all nodes agree on at the beginning.
         crashes: stop -> the nodes that are to be heard of as lost before it is over.
         arrivals: stop -> the nodes that are to ask to come (back), or to be forgotten, before it
             is over.
+        recallable: the nodes that may be remembered though they left no checkpoint.
+        modulus: the least curvature of the mean of all losses, where they start.
     """
 
     network: Mapping[int, frozenset[int]]
     stops: tuple[int, ...]
     buddies: int
-    step: float
-    adaptive: bool
+    method: Method
+    pace: float
     crashes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     arrivals: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    recallable: frozenset[int] = frozenset()
+    modulus: float = 0.0
 
 
 class Agenda:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from bequest.core import mixing, steps, topology
+from bequest.core import mixing, topology
+from bequest.core.methods import Conditions
+from bequest.core.methods.base import checked
 from bequest.model.graph import epoch_edges
 from bequest.protocol import messages as m
 from bequest.protocol.events import Adoption, Arrival, Committed, Handover, Send
@@ -18,6 +20,7 @@ from bequest.protocol.events import Adoption, Arrival, Committed, Handover, Send
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from bequest.core.methods import Method
     from bequest.core.steps import StepChoice
     from bequest.core.topology import Domains, Network
     from bequest.protocol.events import Effect
@@ -33,6 +36,8 @@ class Draft:
         network: the members, and which of them will talk to each other.
         lineage: member -> the original nodes that it will remember.
         restart: whether all trackers begin anew.
+        settler: after a loss, the node that makes up for what trackers hold beyond gradients.
+        recalls: the lost node that the settler may remember by that.
         leaving: the leavers, in the order in which they write their wills.
         handovers: the leavers that have been asked to, and their heirs.
         silent: the leavers that hand over nothing.
@@ -40,7 +45,7 @@ class Draft:
         arrival: the node that comes (back), or asks to be forgotten.
         target_moves: whether the common optimum will be another one.
         forgotten: the original nodes that no node will remember.
-        stiffness: member -> how stiff it will be.
+        ready: member -> what it says of itself: how curved what it will minimise is.
         buddies: member -> the nodes that will keep its checkpoints.
         waiting: the nodes that are not ready yet.
     """
@@ -50,6 +55,8 @@ class Draft:
     network: Network
     lineage: dict[int, tuple[int, ...]] = field(default_factory=dict)
     restart: bool = False
+    settler: int | None = None
+    recalls: int | None = None
     leaving: list[int] = field(default_factory=list)
     handovers: list[Handover] = field(default_factory=list)
     silent: set[int] = field(default_factory=set)
@@ -57,7 +64,7 @@ class Draft:
     arrival: Arrival | None = None
     target_moves: bool = False
     forgotten: set[int] = field(default_factory=set)
-    stiffness: dict[int, float] = field(default_factory=dict)
+    ready: dict[int, m.Ready] = field(default_factory=dict)
     buddies: dict[int, tuple[int, ...]] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
 
@@ -68,18 +75,28 @@ class Draft:
         dead: set[int],
         reports: Mapping[int, m.Halted],
         buddies: Mapping[int, tuple[int, ...]],
+        recallable: Collection[int],
     ) -> None:
-        """Close ranks around the lost; the holder of the latest checkpoint of each adopts it."""
-        self.restart = True
+        """Close ranks around the lost; the holder of the latest checkpoint of each adopts it.
+
+        The first adopter, or else the node that the others close ranks around, takes over what the
+        lost had in surplus: minus the sum of all surpluses that are left. Of a single lost node
+        without a checkpoint, and with nothing inherited, that sum may be a memory.
+        """
+        hubs: list[int] = []
         for node in sorted(dead):
             holder = _freshest(node, reports, buddies.get(node, ()))
             alive = self.network.keys() - dead
             near = sorted(self.network[node] & alive) or sorted(alive)
             hub = holder if holder is not None else near[0]
+            hubs.append(hub)
             bridges = topology.remove(self.network, node, hub=hub)
             # What the holder remembers of these will be known when it is ready.
             inside = (node, *self.lineage.pop(node, ()))
+            if holder is None and dead == {node} == {*inside} and node in recallable:
+                self.recalls, holder = node, hub
             self.adoptions.append(Adoption(node, holder, inside, tuple(bridges)))
+        self.settler = next((a.adopter for a in self.adoptions if a.adopter is not None), hubs[0])
         self._mend()
 
     def _mend(self) -> None:
@@ -221,10 +238,13 @@ class Draft:
             for keeper in keepers:
                 wards[keeper].append(node)
         arrival = self.arrival
+        returns = arrival is not None and arrival.purpose == "return"
+        tree = {} if self.settler is None else topology.tree(self.network, self.settler)
         effects: list[Effect] = []
         for node in sorted(self.network):
             near = tuple(sorted(self.network[node]))
             comes = arrival is not None and arrival.node == node
+            holds = arrival is not None and arrival.holder == node
             arrange = m.Arrange(
                 self.epoch,
                 self.round,
@@ -235,14 +255,20 @@ class Draft:
                 self.buddies[node],
                 tuple(wards[node]),
                 farewells=self._farewells_to(node),
-                adopted=tuple(a.node for a in self.adoptions if a.adopter == node),
+                adopted=tuple(
+                    a.node for a in self.adoptions if a.adopter == node and a.node != self.recalls
+                ),
                 claim=arrival.holder if arrival is not None and comes else None,
-                claimant=arrival.node if arrival is not None and arrival.holder == node else None,
+                claimant=arrival.node if arrival is not None and holds else None,
                 newcomer=arrival.node if arrival is not None and arrival.sponsor == node else None,
                 sponsor=arrival.sponsor if arrival is not None and comes else None,
                 target_moves=self.target_moves,
                 stays=node in leaving,
                 incarnation=incarnation(node),
+                gives_back=returns and (comes or holds),
+                sums_from=tuple(k for k, above in tree.items() if above == node) if tree else None,
+                sums_to=tree.get(node),
+                recalls=self.recalls if node == self.settler else None,
             )
             effects.append(Send((node,), arrange))
         self.waiting = set(self.network)
@@ -259,15 +285,17 @@ class Draft:
             effects.append(Send((arrival.node,), claim))
         return effects
 
-    def lowered(self, step: float) -> StepChoice | None:
-        """Return a lower step if what a member will carry makes this one unsafe."""
+    def next_pace(self, method: Method, pace: float, modulus: float) -> StepChoice | None:
+        """Return another pace if the members, and what they will carry, call for it."""
         nodes, edges = epoch_edges(self.network)
-        return steps.lowered(
-            step,
-            stiffness=self.stiffness,
-            smallest_eigenvalue=mixing.smallest_eigenvalue(mixing.metropolis(edges, nodes.size)),
-            since=self.round,
+        strength, stiffness, floor = (
+            {node: getattr(ready, what) for node, ready in self.ready.items()}
+            for what in ("strength", "stiffness", "floor")
         )
+        weights = mixing.metropolis(edges, nodes.size)
+        conditions = Conditions(strength, stiffness, floor, weights, modulus)
+        chosen = method.next_pace(pace, conditions, since=self.round)
+        return None if chosen is None else checked(method, chosen)
 
     def committed(
         self,

@@ -186,6 +186,21 @@ class Adopted:
     inherited: Legacy
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Recalled:
+    """What is remembered of a lost node without a checkpoint, if the epoch begins.
+
+    Attributes:
+        epoch: the epoch that will begin with it.
+        node: the lost node.
+        legacy: what all others lack without it; None where that is not to be trusted.
+    """
+
+    epoch: int
+    node: int
+    legacy: Legacy | None
+
+
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
     """What a holder takes out of what it has inherited, if the epoch that it prepares for begins.
@@ -223,7 +238,7 @@ class Adoption:
 
     Attributes:
         node: the lost node.
-        adopter: the buddy that adopts; None if no buddy is left.
+        adopter: the buddy that adopts, or the node that may recall; None if there is neither.
         lost: the original nodes that no node remembers any more.
         bridges: edges added to keep the network connected.
     """
@@ -289,6 +304,7 @@ Effect: TypeAlias = (
     | Dropped
     | Decided
     | Adopted
+    | Recalled
     | Withdrawn
     | Failed
     | Committed

@@ -8,9 +8,11 @@ import numpy as np
 
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
+from bequest.core.methods import Local
 
 if TYPE_CHECKING:
-    from bequest.core.arrays import Vector
+    from bequest.core.arrays import Matrix, Vector
+    from bequest.core.methods import Method
     from bequest.model.objectives.base import Objective
 
 
@@ -19,8 +21,8 @@ class Iterate:
 
     Args:
         objective: the node's private loss.
+        method: how it iterates.
         start: where it begins.
-        step: its step.
 
     Attributes:
         round: how many rounds it has completed.
@@ -31,14 +33,17 @@ class Iterate:
     Paper: alg:lgt, prop:invariant.
     """
 
-    def __init__(self, objective: Objective, start: Vector, step: float) -> None:
-        self.objective, self.step = objective, step
+    def __init__(self, objective: Objective, method: Method, start: Vector) -> None:
+        self.objective, self.method = objective, method
         self.round = 0
         self.x: Vector = frozen(start)
         self.g: Vector = np.zeros_like(self.x)
         self.z = self.tracked = self.g
         self._carries = False
         self._inherited = Legacy.zero(self.x.size)
+        # Of the present epoch, and of the round under way.
+        self._local = Local(1.0, 1.0)
+        self._said: tuple[Vector, ...] = ()
 
     @property
     def inherited(self) -> Legacy:
@@ -54,21 +59,54 @@ class Iterate:
         g = self.objective.gradient(x)
         return g + self._inherited.gradient(x) if self._carries else g
 
+    def settle(self, pace: float, own_weight: float) -> None:
+        """Begin an epoch with that pace, and that weight of the own message in an average."""
+        self._local = self.method.localise(
+            pace, own_weight=own_weight, stiffness=self.stiffness, bound=self.bound
+        )
+
+    @property
+    def pace(self) -> float:
+        """The number that all nodes of the epoch agree on."""
+        return self._local.pace
+
+    @property
+    def coupling(self) -> float:
+        """What differences are multiplied with before the node hears them."""
+        return self._local.coupling
+
+    @property
+    def stiffness(self) -> float:
+        """The largest curvature of what the node minimises."""
+        # What was taken out of a sum may leave a little less than nothing.
+        return max(self.objective.curvature.b + self._inherited.curvature[1], 0.0)
+
+    def bound(self) -> Matrix:
+        """Return a matrix above the Hessian of what the node minimises."""
+        own = self.objective.bound()
+        return own + self._inherited.hessian() if self._carries else own
+
     def payload(self) -> Vector:
-        """Return what the node tells its neighbours: x - step z and z, one after the other."""
-        dim = self.x.size
-        payload = np.empty(2 * dim)
-        payload[:dim] = self.x - self.step * self.z
-        payload[dim:] = self.z
+        """Return what the node tells its neighbours: its vectors, one after the other."""
+        self._said = said = self.method.message(self.x, self.z, self._local)
+        if len(said) > 1:
+            payload = np.concatenate(said)
+        else:  # what is the node's own state stays its own
+            payload = said[0].copy() if said[0] is self.x or said[0] is self.z else said[0]
         payload.setflags(write=False)
         return payload
 
     def follow(self, mixed: Vector) -> tuple[Vector, Vector, Vector]:
-        """Return x, z and g after one more round, as parts of the mixed payloads."""
+        """Return x, z and g after one more round, given what was heard."""
         dim = self.x.size
-        x, z = mixed[:dim], mixed[dim:]
+        heard = (
+            (mixed,)
+            if mixed.size == dim
+            else tuple([mixed[k : k + dim] for k in range(0, mixed.size, dim)])
+        )
+        x, kept = self.method.advance(self.x, self.z, self._said, heard, self._local)
         g = self.gradient(x)
-        z += g
+        z = kept + g
         z -= self.g
         return x, z, g
 
@@ -77,11 +115,17 @@ class Iterate:
         self.x, self.z, self.g, self.tracked = x, z, g, z
         self.round += 1
 
-    def enter(self, x: Vector | None, after: int) -> None:
-        """Come in after that round, at x or where the node is."""
+    def enter(self, x: Vector | None, after: int, returned: Legacy | None = None) -> None:
+        """Come in after that round, at x or where the node is.
+
+        What another node has held of its loss, and gives back, was in that node's gradient; its
+        tracker stays as it is, and the tracker of this one makes up for that.
+        """
         if x is not None:
             self.x = x
-        self.g = self.z = self.tracked = self.gradient(self.x)
+        self.g = self.gradient(self.x)
+        self.z = self.g if returned is None else self.g - returned.gradient(self.x)
+        self.tracked = self.z
         self.round = after
 
     def take_over(
@@ -102,7 +146,8 @@ class Iterate:
             change = inherited.gradient(self.x) - self._inherited.gradient(self.x)
             self.g, push = self.g + change, push + change
         self.inherited = inherited
-        self.z = self.g.copy() if fresh or restart else self.z + push
-        if fresh:
-            self.tracked = self.z
+        if restart:
+            self.z = self.g.copy()
+        elif not fresh:  # a fresh one has come in with the tracker that it needs
+            self.z = self.z + push
         self.round = after

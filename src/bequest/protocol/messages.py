@@ -30,12 +30,12 @@ STEWARD = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exchange:
-    """What a node tells every neighbour in a round: (x - step z, z), one after the other.
+    """What a node tells every neighbour in a round: the vectors of its method, one after the other.
 
     Attributes:
         epoch: in which epoch.
         round: the round that it is needed for.
-        payload: x - step z and z, 2 dim numbers.
+        payload: in gradient tracking x - step z and z, 2 dim numbers.
 
     Paper: alg:lgt.
     """
@@ -90,6 +90,29 @@ class Welcome:
     x: Vector
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Imbalance:
+    """What trackers hold beyond gradients after a loss, added up along a tree of the survivors.
+
+    Attributes:
+        epoch: the epoch that begins without the lost.
+        surplus: the surpluses of the sender and of all nodes behind it, in sum.
+        trackers: likewise the lengths of their trackers, which are zero at the optimum.
+        gradients: likewise those of their gradients.
+        strength: likewise the least curvature of what they minimise.
+        nodes: how many they are.
+        way: how far they have come since their start, in sum.
+    """
+
+    epoch: int
+    surplus: Vector
+    trackers: float
+    gradients: float
+    strength: float
+    nodes: int
+    way: float
+
+
 # --- from the steward ----------------------------------------------------------------------
 
 
@@ -125,7 +148,7 @@ class Arrange:
     Attributes:
         epoch: its number.
         round: after which round it begins.
-        restart: whether every tracker restarts at its own gradient (after a loss).
+        restart: whether every tracker restarts at its own gradient (the classic way).
         members: how many nodes it will have.
         neighbours: the nodes that the receiver will talk to; None if it will not be in it.
         weights: the Metropolis weight of each of them.
@@ -141,6 +164,13 @@ class Arrange:
         sponsor: the node that sends a newcomer its first iterate.
         target_moves: whether the sum that is minimised is another one from then on.
         stays: whether the receiver cannot go although it wants to: no other node would be left.
+        gives_back: whether the claimant comes back, so that what is withdrawn goes over to it and
+            no tracker moves.
+        sums_from: after a loss, the nodes whose surpluses, in sum, the receiver adds to its own;
+            None where no node is lost.
+        sums_to: the node that the sum goes to; None for the one that makes up for it.
+        recalls: the lost node, if there is one, that the latter may remember by that sum: there is
+            no checkpoint of it.
         incarnation: the one that this is for: how often the receiver had been there before.
     """
 
@@ -164,6 +194,10 @@ class Arrange:
     stays: bool = False
     incarnation: int = 0
     term: int = 0
+    gives_back: bool = False
+    sums_from: tuple[int, ...] | None = None
+    sums_to: int | None = None
+    recalls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +206,7 @@ class Begin:
 
     Attributes:
         epoch: its number.
-        step: the step of all nodes.
+        pace: the number that all nodes agree on, such as a step.
         until: the round after which every member stops and reports.
         roster: every member, with the original nodes in what it has inherited: what a new steward
             must know of the members that do not answer any more.
@@ -180,7 +214,7 @@ class Begin:
     """
 
     epoch: int
-    step: float
+    pace: float
     until: int
     roster: tuple[tuple[int, tuple[int, ...]], ...]
     lost: tuple[int, ...] = ()
@@ -242,6 +276,8 @@ class Ready:
         lineage: the original nodes in what it will have inherited.
         forgets: the original nodes that its will, it being a leaver, forgets.
         restart: whether its will makes all nodes restart.
+        strength: the least curvature of what it will minimise.
+        floor: the least curvature of its metric, where its method has one.
     """
 
     epoch: int
@@ -249,6 +285,8 @@ class Ready:
     lineage: tuple[int, ...]
     forgets: tuple[int, ...] = ()
     restart: bool = False
+    strength: float = 0.0
+    floor: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +397,7 @@ Message: TypeAlias = (
     | Accusation
     | Situation
     | Request
+    | Imbalance
 )
 
 # Every kind, in the order of their numbers on the wire; only ever appended to.
@@ -383,4 +422,5 @@ KINDS: tuple[type[Message], ...] = (
     Accusation,
     Situation,
     Request,
+    Imbalance,
 )

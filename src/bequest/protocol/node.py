@@ -37,6 +37,7 @@ from bequest.protocol.will_executor import WillExecutor
 if TYPE_CHECKING:
     from bequest.core.arrays import Vector
     from bequest.core.legacy import Legacy
+    from bequest.core.methods import Method
     from bequest.model.objectives.base import Objective
     from bequest.model.wills import Setting, Will
     from bequest.protocol.events import Effect, Event, Instruction
@@ -52,7 +53,8 @@ class Node(Dispatcher):
     Args:
         ident: its number.
         objective: its private loss.
-        setting: what all nodes know; its step is replaced by that of every epoch.
+        method: how it iterates.
+        setting: what all nodes know; its step is replaced in every epoch.
         start: where it begins.
         will: what it bequeaths; without one it is forgotten.
         host: the host it is on, as "machine/host" where hosts share machines.
@@ -79,6 +81,7 @@ class Node(Dispatcher):
         ident: int,
         objective: Objective,
         *,
+        method: Method,
         setting: Setting,
         start: Vector,
         will: Will | None = None,
@@ -93,7 +96,7 @@ class Node(Dispatcher):
         self.objective, self.will, self.host = objective, will, host
         self.purpose, self._known, self.incarnation = purpose, known, incarnation
         self.receipt = receipt
-        self.iterate = Iterate(objective, start, setting.step)
+        self.iterate = Iterate(objective, method, start)
         self.executor = WillExecutor(ident, self.iterate, will, setting, checkpoint_every)
         self.kept = KeptCheckpoints()
         self.place: Place | None = None
@@ -202,10 +205,10 @@ class Node(Dispatcher):
         assert place is not None  # noqa: S101 - only members have rounds
         inbox = place.inbox(iterate.round + 1)
         while self.state is State.RUNNING and not inbox.missing:
-            mixed = place.weights.dot(inbox.rows)
-            x, z, g = iterate.follow(mixed)
+            heard = place.heard(iterate.round + 1)
+            x, z, g = iterate.follow(heard)
             # One sum tells in almost every round that all is well.
-            if not math.isfinite(mixed.dot(mixed)):
+            if not math.isfinite(z.dot(z) + x.dot(x)):
                 after = iterate.round + 1
                 why = f"what it sent for round {after} is not finite"
                 if culprits := place.culprits(after):
@@ -311,7 +314,8 @@ class Node(Dispatcher):
             return self._drop(Received(sender, message), "not expected, or a duplicate")
         if not preparation.take(sender, message):
             kind = type(message).__name__.lower()
-            return self._blame(Received(sender, message), f"a {kind} that cannot be right")
+            article = "an" if kind[0] in "aeiou" else "a"
+            return self._blame(Received(sender, message), f"{article} {kind} that cannot be right")
         return self._prepare(preparation)
 
     def _prepare(self, preparation: Preparation) -> list[Effect]:
@@ -337,15 +341,24 @@ class Node(Dispatcher):
             fresh=fresh,
         )
         self.epoch, self._limit, self.preparation = arrange.epoch, message.until, None
-        self.place = place = Place(self.ident, arrange, message, 2 * self.x.size)
+        method = iterate.method
+        self.place = place = Place(
+            self.ident,
+            arrange,
+            message,
+            method.vectors * self.x.size,
+            differences=method.hears_differences,
+        )
         self.kept.begin(arrange.wards)
         if executor.path is not None:
             if arrange.target_moves:
                 executor.path.forget()
             begin = executor.path.begin if fresh else executor.path.begin_later
-            begin(iterate.x, iterate.z, iterate.step)  # the step of the epoch before
-        iterate.step = message.step
-        executor.setting = replace(executor.setting, step=message.step)
+            begin(iterate.x, iterate.z, executor.setting.step)  # that of the epoch before
+        iterate.settle(message.pace, place.own_weight)
+        place.couple(iterate.coupling)
+        step = method.own_step(message.pace, self.objective.curvature.b)
+        executor.setting = replace(executor.setting, step=step)
         self._turn(Turn.BEGUN)
         effects: list[Effect] = [Began(self.epoch, self.round, iterate.x, iterate.z, iterate.g)]
         effects += self._tell(m.Begun(self.epoch))

@@ -35,6 +35,7 @@ class Place:
         arrange: what it has prepared.
         begin: how the epoch began.
         width: how many numbers a message of a round has.
+        differences: whether the node hears how far it is from the average, or the average.
 
     Attributes:
         talks_to: the nodes that it exchanges messages with.
@@ -44,17 +45,21 @@ class Place:
         payload_shape: of the message of a round.
     """
 
-    def __init__(self, ident: int, arrange: Arrange, begin: Begin, width: int) -> None:
+    def __init__(
+        self, ident: int, arrange: Arrange, begin: Begin, width: int, *, differences: bool
+    ) -> None:
         assert arrange.neighbours is not None  # noqa: S101 - a node that begins an epoch is in it
         self.arrange, self.begin = arrange, begin
         # A node without neighbours talks to itself, so that its rounds are events too.
         self.talks_to = arrange.neighbours or (ident,)
         order = sorted({*arrange.neighbours, ident})
         self._own_row = order.index(ident)
+        self._differences = differences
         self.row_of = {node: order.index(node) for node in self.talks_to}
         weight = dict(zip(arrange.neighbours, arrange.weights, strict=True))
         weight[ident] = 1.0 - math.fsum(arrange.weights)
         self.weights: Vector = np.array([weight[node] for node in order])
+        self._pull = self.weights
         named = (node for member, inside in begin.roster for node in (member, *inside))
         self.others = frozenset(named) - {ident}
         self.payload_shape = (width,)
@@ -67,6 +72,25 @@ class Place:
     def inbox(self, t: int) -> Inbox:
         """Return the messages of round t."""
         return self._inboxes[t & 1]
+
+    @property
+    def own_weight(self) -> float:
+        """The weight of the node's own message in an average."""
+        return float(self.weights[self._own_row])
+
+    def heard(self, t: int) -> Vector:
+        """Return the average of the messages of round t, or the node's own less it, times c."""
+        rows = self._inboxes[t & 1].rows
+        if not self._differences:
+            average: Vector = self.weights.dot(rows)
+            return average
+        # What one end of an edge gains the other loses, to the last digit.
+        apart: Vector = self._pull.dot(rows[self._own_row] - rows)
+        return apart
+
+    def couple(self, coupling: float) -> None:
+        """Say what differences are multiplied with before they are heard."""
+        self._pull = coupling * self.weights
 
     def contribute(self, t: int, payload: Vector) -> None:
         """Put the node's own message beside those of its neighbours."""

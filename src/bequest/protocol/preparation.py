@@ -12,10 +12,11 @@ import numpy as np
 from bequest.core.arrays import frozen
 from bequest.core.farewell import Farewell
 from bequest.core.legacy import Legacy
+from bequest.core.recall import Balance
 from bequest.errors import InvalidEvent
 from bequest.protocol import messages as m
-from bequest.protocol.events import Adopted, Decided, Send, Withdrawn
-from bequest.protocol.scrutiny import is_finite, is_sound
+from bequest.protocol.events import Adopted, Decided, Recalled, Send, Withdrawn
+from bequest.protocol.scrutiny import is_finite, is_imbalance, is_sound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from bequest.protocol.place import Place
     from bequest.protocol.will_executor import WillExecutor
 
-Part: TypeAlias = Farewell | m.Withdrawal | m.Welcome | m.Kept
+Part: TypeAlias = Farewell | m.Withdrawal | m.Welcome | m.Imbalance | m.Kept
 
 
 class Preparation:
@@ -64,6 +65,9 @@ class Preparation:
         self.surplus: Vector = np.zeros_like(iterate.x)
         self.farewells: dict[int, Farewell] = {}
         self._withdrawal: Legacy | None = None
+        # What others hold of a node that comes back, and takes it over with its gradient.
+        self._returned: Legacy | None = None
+        self._sums: dict[int, m.Imbalance] = {}
         self._x: Vector | None = None
         self._is_complete = self.inherits = self.is_done = False
         # The buddies that have not confirmed the checkpoint yet.
@@ -91,6 +95,7 @@ class Preparation:
                     remedy="Keep what was handed over: the receipt is needed to take it back.",
                 )
             effects.append(Send((arrange.claim,), m.Withdrawal(arrange.epoch, receipt)))
+            self._returned = receipt if arrange.gives_back else None
         return effects
 
     def expects(self, sender: int, part: Part) -> bool:
@@ -102,6 +107,8 @@ class Preparation:
                 return sender == self.arrange.claimant and self._withdrawal is None
             case m.Welcome():
                 return sender == self.arrange.sponsor and self._x is None
+            case m.Imbalance():
+                return sender in (self.arrange.sums_from or ()) and sender not in self._sums
             case _:  # a buddy has kept the checkpoint
                 return sender in self._unkept
 
@@ -120,6 +127,9 @@ class Preparation:
             case m.Welcome():
                 if sound := is_finite(part.x, dim):
                     self._x = part.x
+            case m.Imbalance():
+                if sound := is_imbalance(part, dim):
+                    self._sums[sender] = part
             case _:
                 self._unkept.discard(sender)
                 sound = True
@@ -144,6 +154,7 @@ class Preparation:
             len(self.farewells) == len(arrange.farewells)
             and (arrange.claimant is None or self._withdrawal is not None)
             and (arrange.sponsor is None or self._x is not None)
+            and len(self._sums) == len(arrange.sums_from or ())
         )
         if not self._is_complete:
             return []
@@ -173,10 +184,49 @@ class Preparation:
             claimed = self._withdrawal
             exact = inherited.blended.isdisjoint(claimed.lineage)
             inherited = inherited.without(claimed, at=self._iterate.x)
+            if arrange.gives_back:  # the owner's tracker will lack as much
+                self.surplus = self.surplus + claimed.gradient(self._iterate.x)
             assert arrange.claimant is not None  # noqa: S101 - it sent the withdrawal
             effects.append(Withdrawn(arrange.epoch, arrange.claimant, exact))
         self.inherited = inherited
-        return effects
+        return effects + ([] if arrange.sums_from is None else self._settle())
+
+    def _settle(self) -> list[Effect]:
+        """Pass on what trackers hold beyond gradients, or make up for it.
+
+        Of the lost nothing need be known: their surplus is what is missing in the sum.
+        """
+        arrange, iterate = self.arrange, self._iterate
+        # What a node adopts changes its gradient, and not its tracker.
+        adopted = self.inherited.gradient(iterate.x) - iterate.inherited.gradient(iterate.x)
+        self.surplus = self.surplus - adopted
+        strength = iterate.objective.curvature.a + iterate.inherited.curvature[0]
+        way = iterate.x - self._executor.start
+        whole = Balance.of(iterate.z, iterate.g + adopted, strength, way)
+        for _, one in sorted(self._sums.items()):
+            whole += Balance(
+                one.surplus, one.trackers, one.gradients, one.strength, one.nodes, one.way
+            )
+        if arrange.sums_to is not None:
+            sums = m.Imbalance(
+                arrange.epoch,
+                frozen(whole.surplus),
+                whole.trackers,
+                whole.gradients,
+                whole.strength,
+                whole.nodes,
+                whole.way,
+            )
+            return [Send((arrange.sums_to,), sums)]
+        self.surplus = self.surplus - whole.surplus
+        return [] if arrange.recalls is None else [self._recall(arrange.recalls, whole)]
+
+    def _recall(self, node: int, balance: Balance) -> Effect:
+        """Remember a node that left nothing by what all others lack, if that can be trusted."""
+        legacy = balance.recall(node) if balance.is_trusted else None
+        if legacy is not None:
+            self.inherited, self.inherits = self.inherited + legacy, True
+        return Recalled(self.arrange.epoch, node, legacy)
 
     def _bequeath(self, heir: int) -> list[Effect]:
         """Let the will decide, say farewell to the heir, and tell the steward what that means."""
@@ -219,9 +269,9 @@ class Preparation:
         """Send a checkpoint to every buddy that does not have what will be inherited."""
         arrange, iterate, executor = self.arrange, self._iterate, self._executor
         if self._place is None:
-            iterate.enter(self._x, arrange.round)
+            iterate.enter(self._x, arrange.round, self._returned)
             if executor.path is not None:
-                executor.path.begin(iterate.x, iterate.z, iterate.step)
+                executor.path.begin(iterate.x, iterate.z, executor.setting.step)
         effects: list[Effect] = []
         if executor.every is not None and (self._place is None or self.inherits):
             effects.append(executor.renew(arrange.members))
@@ -244,9 +294,20 @@ class Preparation:
 
     def readiness(self) -> m.Ready:
         """Return what the steward has to know of a node that stays."""
+        iterate, (low, high) = self._iterate, self.inherited.curvature
         # What was taken out of a sum may leave a little less than nothing.
-        stiffness = self._iterate.objective.curvature.b + self.inherited.curvature[1]
-        return m.Ready(self.arrange.epoch, max(stiffness, 0.0), tuple(self.inherited.lineage))
+        stiffness = max(iterate.objective.curvature.b + high, 0.0)
+        floor = stiffness
+        if iterate.method.wants_matrix:
+            bound = iterate.objective.bound() + self.inherited.hessian()
+            floor = float(np.linalg.eigvalsh(bound)[0])
+        return m.Ready(
+            self.arrange.epoch,
+            stiffness,
+            tuple(self.inherited.lineage),
+            strength=iterate.objective.curvature.a + low,
+            floor=floor,
+        )
 
 
 def _tell(message: m.Message) -> Send:

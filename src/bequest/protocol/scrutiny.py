@@ -66,16 +66,26 @@ def is_order(order: m.Order, ident: int) -> bool:
         case m.Begin():
             # Each original node is a member, or inside what one has inherited, or lost.
             named = (node for member, inside in order.roster for node in (member, *inside))
-            sound = math.isfinite(order.step) and order.step > 0
+            sound = math.isfinite(order.pace) and order.pace > 0
             return sound and are_others((*named, *order.lost), m.STEWARD)
     return True
 
 
 def _is_arrangement(arrange: m.Arrange, ident: int) -> bool:
     groups = (arrange.neighbours or (), arrange.buddies, arrange.wards)
-    roles = (arrange.heir, arrange.claim, arrange.claimant, arrange.newcomer, arrange.sponsor)
+    roles = (
+        arrange.heir,
+        arrange.claim,
+        arrange.claimant,
+        arrange.newcomer,
+        arrange.sponsor,
+        arrange.recalls,
+    )
     named = [*groups, arrange.farewells, arrange.adopted]
     named += [(role,) for role in roles if role is not None]
+    # A tree: no node hears from the one that it tells.
+    tells = () if arrange.sums_to is None else (arrange.sums_to,)
+    named.append((*(arrange.sums_from or ()), *tells))
     if arrange.round < 0 or not all(are_others(ids, ident) for ids in named):
         return False
     if arrange.neighbours is None:
@@ -87,6 +97,17 @@ def _is_arrangement(arrange: m.Arrange, ident: int) -> bool:
         and len(arrange.weights) == len(arrange.neighbours)
         and all(0 < weight <= 1 for weight in arrange.weights)
         and math.fsum(arrange.weights) <= 1 + _ROUNDING
+    )
+
+
+def is_imbalance(sums: m.Imbalance, dim: int) -> bool:
+    """Whether surpluses, and what goes with them, can sum to this."""
+    sizes = (sums.trackers, sums.gradients, sums.way)
+    return (
+        is_finite(sums.surplus, dim)
+        and all(math.isfinite(size) and size >= 0 for size in sizes)
+        and math.isfinite(sums.strength)
+        and sums.nodes >= 1
     )
 
 
@@ -125,7 +146,7 @@ def is_readiness(ready: m.Ready, inherits: Collection[int], may_forget: Collecti
         may_forget: those that its will can forget, if it leaves.
     """
     return (
-        math.isfinite(ready.stiffness)
+        all(math.isfinite(one) for one in (ready.stiffness, ready.strength, ready.floor))
         and ready.stiffness >= 0
         and _are_among(ready.lineage, inherits)
         and _are_among(ready.forgets, may_forget)

@@ -77,6 +77,7 @@ _RULES: Mapping[type, tuple[tuple[State, ...], str]] = {
     m.Kept: ((State.PREPARING,), "_on_part"),
     m.Withdrawal: (_PRESENT, "_on_part"),
     m.Welcome: ((State.OUTSIDE, *_PREPARED), "_on_part"),
+    m.Imbalance: (_MEMBER, "_on_part"),
     m.Halt: (_MEMBER, "_on_halt"),
     m.Advance: ((State.HALTED,), "_on_advance"),
     m.Arrange: (_ARRANGEABLE, "_on_arrange"),

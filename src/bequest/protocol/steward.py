@@ -44,7 +44,7 @@ class Steward:
     Attributes:
         present: the epoch that is under way.
         register: what is known of every node, in the network or not.
-        step: the step of all nodes.
+        pace: the number that all nodes agree on.
     """
 
     def __init__(self, charter: Charter, hosts: Mapping[int, str], term: int = 0) -> None:
@@ -52,7 +52,7 @@ class Steward:
         self._agenda = Agenda(charter)
         self.register = MembershipRegister(hosts, charter.network)
         self.present = PresentEpoch()
-        self.step = charter.step
+        self.pace = charter.pace
         self._change: Change | None = None
         # What it is doing while there is no change under way.
         self._between_changes = Phase.ASKING
@@ -297,17 +297,21 @@ class Steward:
         effects = change.ready(draft, sender, message)
         if draft.waiting:
             return effects
+        founded, method = bool(self.present.number), self._charter.method
         self.present, over = change.commit(draft, self.present)
-        # If more is to change before the next round, the step can wait for it.
-        step = draft.lowered(self.step) if self._charter.adaptive and not over else None
+        # The first pace, for all founders, is in the charter. If more is to change before the next
+        # round, another one can wait for it.
+        as_agreed = not founded and not draft.adoptions
+        chooses = not as_agreed and method.given is None and not over
+        step = draft.next_pace(method, self.pace, self._charter.modulus) if chooses else None
         if step is not None:
-            self.step = step.value
+            self.pace = step.value
         elif not self._has_committed and self._term:
-            # The epoch whose step is on record may have died with all of its members.
+            # The epoch whose pace is on record may have died with all of its members.
             why = "as in the epoch that a new steward found"
-            step = StepChoice(self.step, self.present.round, why)
+            step = StepChoice(self.pace, self.present.round, why)
         self._has_committed = True
-        return change.announce(draft, self.present, self.step, step)
+        return change.announce(draft, self.present, self.pace, step)
 
     def _on_refused(self, sender: int, message: m.Refused) -> list[Effect]:
         draft = None if self._change is None else self._change.draft
@@ -375,7 +379,7 @@ class Steward:
         if remains is None:
             return self._found_anew(recovery.founders) if recovery.founders else self._give_up()
         begin, self.present, register.requests = remains.begin, remains.present, remains.requests
-        self.step, register.lost = begin.step, set(begin.lost)
+        self.pace, register.lost = begin.pace, set(begin.lost)
         register.incarnations |= remains.incarnations
         self._agenda.resume(
             begin.until,

@@ -29,6 +29,7 @@ class WillExecutor:
     Attributes:
         setting: what all nodes know; its step is that of the present epoch.
         path: what the node remembers of its own path, if its will needs that.
+        start: where the node began.
         own: the memory of its own loss in the latest checkpoint.
         own_round: the round that this checkpoint is from.
     """
@@ -41,13 +42,14 @@ class WillExecutor:
         setting: Setting,
         every: int | None,
     ) -> None:
-        self._ident, self._iterate, self._start = ident, iterate, iterate.x
+        self._ident, self._iterate, self.start = ident, iterate, iterate.x
         self.will, self.setting, self.every = will, setting, every
         self.path: PathHistory | None = None
         if will is not None and will.needs_history:
             self.path = PathHistory(iterate.objective, by_gradients=will.by_gradients)
         self.own, self.own_round = Legacy.zero(iterate.x.size), 0
         self._descended: tuple[int, Vector] | None = None
+        self._minimised: Vector | None = None
 
     @property
     def is_due(self) -> bool:
@@ -62,7 +64,7 @@ class WillExecutor:
             # A node that is alone has no others to decide for; they may come before it is needed.
             bequest = self.decide(max(members - 1, 1))
         legacy = None if bequest is None else bequest.legacy
-        self.own = Legacy.zero(self._start.size) if legacy is None else legacy
+        self.own = Legacy.zero(self.start.size) if legacy is None else legacy
         self.own_round = self._iterate.round
         return Checkpointed(self.own_round, bequest)
 
@@ -77,15 +79,18 @@ class WillExecutor:
             objective=iterate.objective,
             x=frozen(iterate.x),
             z=frozen(iterate.tracked),
-            start=self._start,
+            start=self.start,
             setting=self.setting,
             recent=None if path is None else path.recent,
             carried=None if path is None else path.carried,
             by_gradients=self.will.by_gradients,
             descended=self._descended,
+            minimised=self._minimised,
         )
         # A node that leaves nonsense fails here, instead of being accused by its heir.
         bequest = decision(self.will, estate)
         if "local_track" in vars(estate):  # the next decision goes on from here
             self._descended = iterate.round, estate.local_track
+        if "own_minimiser" in vars(estate):  # it is there to stay
+            self._minimised = estate.own_minimiser
         return bequest

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Vector
     from bequest.protocol.messages import Message
 
-VERSION = 1
+VERSION = 2
+# Version 1 had no more than these, and what it lacked has a default.
+_READABLE = (1, 2)
 # The most memory that reading one message may take, unless one says otherwise.
 DEFAULT_LIMIT = 1 << 28
 
@@ -96,8 +98,8 @@ class _LegacyForm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     by_columns: bool
 
 
-# What a field is called in version 1, where that is not its name.
-_CALLED = {"incarnation": "life"}
+# What a field is called on the wire, where that is not its name.
+_CALLED = {"incarnation": "life", "pace": "step"}
 
 # What the names in a message's annotations stand for in a header.
 _MEANINGS: dict[str, Any] = {
@@ -332,7 +334,7 @@ def _opened(raw: bytes) -> tuple[int, int, int]:
     magic, version, number, width, total, header_length = _PREFIX.unpack_from(raw)
     if magic != _MAGIC:
         raise _malformed("it does not begin like one")
-    if version != VERSION:
+    if version not in _READABLE:
         raise UnsupportedVersion(
             f"This message is in version {version} of the format, and we speak version {VERSION}.",
             remedy="Let all nodes run the same release of bequest.",

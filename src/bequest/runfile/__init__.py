@@ -18,18 +18,19 @@ from bequest.data import Exam
 from bequest.engines import Engine
 from bequest.errors import BequestError, InvalidRunFile
 from bequest.runfile import sizes
+from bequest.runfile.carriers import EngineKind, EngineSection
 from bequest.runfile.fields import Count, Numbers, Section, list_or_single, refusal
 from bequest.runfile.mistakes import mistakes_in, refuse
 from bequest.runfile.schema import (
     AnyEveryWill,
     AnyGraph,
+    AnyMethod,
     AnyProblem,
     DeparturesSection,
-    EngineKind,
-    EngineSection,
+    with_a_kind,
 )
 from bequest.runfile.tables import TableProblem
-from bequest.solver import GradientTracking, prepare_each
+from bequest.solver import prepare_each
 
 if TYPE_CHECKING:
     from bequest.model.plan import Plan
@@ -39,12 +40,6 @@ __all__ = ["Job", "RunFile", "load", "understand"]
 
 # Maximum length of a run file in bytes; a million edges take half of it.
 _LONGEST = 50_000_000
-
-
-class MethodSection(Section):
-    """How to iterate; a step is chosen if none is given."""
-
-    step: Annotated[float, Field(gt=0)] | None = None
 
 
 class WholeFile(Section):
@@ -63,10 +58,11 @@ class WholeFile(Section):
     checkpoint_every: Annotated[
         Count | None, BeforeValidator(lambda given: None if given == "none" else given)
     ] = 20
+    recall: bool = True
     optimum: Literal["auto", "always", "none"] = "auto"
     problem: AnyProblem
     graph: AnyGraph
-    method: MethodSection = MethodSection()
+    method: Annotated[AnyMethod | None, BeforeValidator(with_a_kind)] = None
     engine: EngineSection = EngineSection(kind="vector")
     departures: DeparturesSection = DeparturesSection()
     wills: Annotated[list[AnyEveryWill], Field(min_length=1)] = Field(
@@ -226,12 +222,13 @@ class RunFile:
             problem=problem,
             graph=content.graph.build(n=problem.n, seed=seed),
             departures=content.departures.build(problem),
-            method=GradientTracking(step=content.method.step),
+            method=None if content.method is None else content.method.build(),
             rounds=content.rounds,
             start=[content.start] * problem.dim
             if isinstance(content.start, float)
             else content.start,
             buddies=content.buddies,
+            recall=content.recall,
             checkpoint_every=content.checkpoint_every,
             optimum=None if content.optimum == "none" else content.optimum,
         )

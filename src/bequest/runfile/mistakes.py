@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bequest.errors import InvalidRunFile
-from bequest.runfile.schema import GRAPHS, PROBLEMS, WILLS
+from bequest.runfile.schema import GRAPHS, METHODS, PROBLEMS, WILLS
 from bequest.runfile.tables import PARTITIONS
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _KINDS = {
     "problem": list(PROBLEMS),
     "partition": list(PARTITIONS),
     "graph": list(GRAPHS),
+    "method": list(METHODS),
     "wills": list(WILLS),
 }
 # pydantic's names of types that were not found -> what was expected

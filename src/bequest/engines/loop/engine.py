@@ -22,7 +22,7 @@ from bequest.engines.runtime.node_setup import (
     charter_of,
     complete_placement,
     departure_after,
-    opening_step,
+    opening_pace,
     planned_crashes,
     setup_of,
 )
@@ -107,7 +107,7 @@ class Execution:
         self.hosts = engine.placement(plan.problem.n)
         if engine.scribe is not None:
             engine.scribe.began(engine)
-        first = opening_step(plan)
+        first = opening_pace(plan)
         self.supervisor = Supervisor(plan, first, self.hosts)
         self._planned_crashes = planned_crashes(plan)
         # The nodes that crash as planned after the event that is being handled.
@@ -154,9 +154,9 @@ class Execution:
 
     def found(self) -> None:
         """Start every process that is there from the beginning."""
-        step = self.supervisor.ledger.steps[-1].value
+        pace = self.supervisor.ledger.steps[-1].value
         founders = {
-            node: setup_of(self.plan, node, host=self.hosts[node], step=step).build()
+            node: setup_of(self.plan, node, host=self.hosts[node], pace=pace).build()
             for node in self.plan.network()
         }
         self.world.start(founders)

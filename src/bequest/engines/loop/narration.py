@@ -17,6 +17,7 @@ from bequest.protocol.events import (
     Finished,
     Leave,
     Lost,
+    Recalled,
     Received,
     Send,
     Withdrawn,
@@ -115,6 +116,9 @@ def _done(effect: Effect) -> str:
             )
         case Adopted():
             return f"prepares to adopt node {effect.node}'s checkpoint of round {effect.round}"
+        case Recalled():
+            told = "cannot recall" if effect.legacy is None else "prepares to recall"
+            return f"{told} node {effect.node}, of which there is no checkpoint"
         case Withdrawn():
             rest = "" if effect.exact else ", approximately: it was compressed with others"
             return f"prepares to take out its memory of node {effect.node}{rest}"

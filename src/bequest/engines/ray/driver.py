@@ -23,7 +23,7 @@ from bequest.engines.ray.supervisor_actor import RunSetup
 from bequest.engines.runtime.node_setup import (
     charter_of,
     departure_after,
-    opening_step,
+    opening_pace,
     planned_crashes,
     setup_of,
 )
@@ -198,7 +198,7 @@ def _start(engine: Ray, plan: Plan, namespace: str, own: dict[str, str]) -> Any:
         placement=engine.placement,
         cpus_per_host=engine.cpus_per_host,
     )
-    first = opening_step(plan)
+    first = opening_pace(plan)
     setup = RunSetup(
         plan=plan,
         first=first,
@@ -217,7 +217,7 @@ def _start(engine: Ray, plan: Plan, namespace: str, own: dict[str, str]) -> Any:
         steward = actors.steward(setup, charter_of(plan, first), 0, supervisor)
         hosts = {}
         for name, machine in placement.machines.items():
-            host_setup = _host_setup(engine, plan, placement, name, step=first.value)
+            host_setup = _host_setup(engine, plan, placement, name, pace=first.value)
             hosts[name] = actors.host(
                 setup, host_setup, supervisor, machine=machine.ident, cpus=engine.cpus_per_host
             )
@@ -230,7 +230,7 @@ def _start(engine: Ray, plan: Plan, namespace: str, own: dict[str, str]) -> Any:
 
 
 def _host_setup(
-    engine: Ray, plan: Plan, placement: Placement, host: str, *, step: float
+    engine: Ray, plan: Plan, placement: Placement, host: str, *, pace: float
 ) -> HostSetup:
     there = placement.nodes_of(host)
     present = [node for node in there if node not in plan.absent]
@@ -239,7 +239,7 @@ def _host_setup(
     knows = any(will.needs_oracle for will in plan.wills.values())
     return HostSetup(
         host,
-        tuple(setup_of(plan, node, host=domains[node], step=step) for node in present),
+        tuple(setup_of(plan, node, host=domains[node], pace=pace) for node in present),
         placement.hosts,
         {node: after for node, after in leaving.items() if after is not None},
         tuple(sorted(planned_crashes(plan))),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.core import recall
 from bequest.core.legacy import Legacy
 from bequest.model.outcome import ChangeRecord, DepartureRecord
 from bequest.model.wills import Bequest
@@ -18,6 +19,7 @@ from bequest.protocol.events import (
     Decided,
     Dropped,
     Failed,
+    Recalled,
     Withdrawn,
 )
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from bequest.model.plan import Plan
     from bequest.protocol.events import Arrival, Effect, Handover
 
+_NO_CHECKPOINT = "no node had a checkpoint of it"
 # A checkpoint that is adopted is one of the latest; older ones need not be explained any more.
 _REMEMBERED = 8
 
@@ -56,7 +59,7 @@ class Ledger:
         self.failures: dict[int, str] = {}
         self._latest: dict[int, Vector] = {}
         self._checkpoints: dict[int, dict[int, Checkpointed]] = {}
-        self._prepared: dict[tuple[int, int], Decided | Adopted | Withdrawn] = {}
+        self._prepared: dict[tuple[int, int], Decided | Adopted | Recalled | Withdrawn] = {}
 
     def observe(self, process: int, effect: Effect) -> None:
         """Take note of one effect."""
@@ -64,7 +67,7 @@ class Ledger:
             self.remember(process, effect.x)
         elif isinstance(effect, Decided):
             self._prepared[effect.epoch, process] = effect
-        elif isinstance(effect, Adopted | Withdrawn):
+        elif isinstance(effect, Adopted | Recalled | Withdrawn):
             self._prepared[effect.epoch, effect.node] = effect
         elif isinstance(effect, Checkpointed):
             kept = self._checkpoints.setdefault(process, {})
@@ -126,10 +129,14 @@ class Ledger:
         explained = made.bequest if made is not None and adopted is not None else None
         # Of this incarnation only: the next one may be lost for another reason.
         failure = self.failures.pop(adoption.node, None)
-        if explained is None:
-            why = "no node had a checkpoint of it" if adopted is None else "it had no will"
-            explained = Bequest("none", why)
         own = inherited = Legacy.zero(self._plan.problem.dim)
+        if isinstance(adopted, Recalled):
+            explained, own = _recalled(adopted.legacy), adopted.legacy or own
+        elif explained is None:
+            mingled = f"{_NO_CHECKPOINT}, {recall.MINGLED}"
+            lost = mingled if self._plan.may_recall(adoption.node) else _NO_CHECKPOINT
+            why = lost if adopted is None else "it had no will"
+            explained = Bequest("none", why)
         if isinstance(adopted, Adopted):
             own = own if adopted.own is None else adopted.own
             inherited = inherited if adopted.inherited is None else adopted.inherited
@@ -182,3 +189,10 @@ class Ledger:
             self.receipts.pop(node, None)
         else:
             self.receipts[node] = legacy
+
+
+def _recalled(legacy: Legacy | None) -> Bequest:
+    """Return what the survivors decided about a node that left nothing."""
+    if legacy is None:
+        return Bequest("none", f"{_NO_CHECKPOINT}, {recall.DOUBTED}")
+    return Bequest("recall", f"{_NO_CHECKPOINT}, {recall.TRUSTED}", legacy)

@@ -13,7 +13,7 @@ import numpy as np
 
 from bequest.core import mixing
 from bequest.core.arrays import EPSILON, frozen
-from bequest.engines.base import first_step
+from bequest.engines.base import first_pace
 from bequest.errors import InvalidPlacement
 from bequest.model.graph import epoch_edges
 from bequest.model.outcome import Outcome, Status
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Vector
     from bequest.core.legacy import Legacy
+    from bequest.core.methods import Method
     from bequest.core.steps import StepChoice
     from bequest.engines.runtime.ledger import Ledger
     from bequest.engines.runtime.round_recorder import RoundRecorder
@@ -40,6 +41,7 @@ class NodeSetup:
 
     ident: int
     objective: Objective
+    method: Method
     setting: Setting
     start: Vector
     will: Will | None
@@ -55,6 +57,7 @@ class NodeSetup:
         return Node(
             self.ident,
             self.objective,
+            method=self.method,
             setting=self.setting,
             start=self.start,
             will=self.will,
@@ -116,10 +119,10 @@ def complete_placement(placement: Mapping[int, str], n: int) -> dict[int, str]:
     return {node: str(placement[node]) for node in range(n)}
 
 
-def opening_step(plan: Plan) -> StepChoice:
-    """Return the step that the first members begin with."""
+def opening_pace(plan: Plan) -> StepChoice:
+    """Return the pace that the first members begin with."""
     nodes, edges = epoch_edges(plan.network())
-    return first_step(plan, nodes, mixing.metropolis(edges, nodes.size))
+    return first_pace(plan, nodes, mixing.metropolis(edges, nodes.size))
 
 
 def charter_of(plan: Plan, first: StepChoice) -> Charter:
@@ -128,13 +131,15 @@ def charter_of(plan: Plan, first: StepChoice) -> Charter:
         network={node: frozenset(others) for node, others in plan.network().items()},
         stops=tuple(sorted({*plan.schedule, plan.rounds})),
         buddies=0 if plan.checkpoint_every is None else plan.buddies,
-        step=first.value,
-        adaptive=plan.step is None,
+        method=plan.method,
+        pace=first.value,
         crashes={t: changes.crashes for t, changes in plan.schedule.items()},
         arrivals={
             t: (*changes.forgets, *changes.returns, *changes.joins)
             for t, changes in plan.schedule.items()
         },
+        modulus=plan.modulus,
+        recallable=frozenset(filter(plan.may_recall, range(plan.problem.n))),
     )
 
 
@@ -143,7 +148,7 @@ def setup_of(
     ident: int,
     *,
     host: str,
-    step: float,
+    pace: float,
     t: int = 0,
     purpose: Purpose | None = None,
     receipt: Legacy | None = None,
@@ -155,7 +160,7 @@ def setup_of(
         plan: the run.
         ident: which node.
         host: the host it is on, as "machine/host" where hosts share machines.
-        step: the step of all nodes.
+        pace: the one number that all nodes agree on.
         t: when.
         purpose: what it wants, if it is not there from the start.
         receipt: what is remembered of it, if it has been there before.
@@ -167,7 +172,8 @@ def setup_of(
     return NodeSetup(
         ident,
         plan.problem.objective(ident),
-        plan.setting(will, step=step, target=t),
+        plan.method,
+        plan.setting(ident, will, pace=pace, target=t),
         plan.start[ident],
         will,
         host,

@@ -95,6 +95,7 @@ class ReportOrder:
             node: min(dead, running[node] - 1) if node in running else dead
             for node, dead in self._dead.items()
         }
+        self._advance()
 
     def admit(self, node: int, incarnation: int) -> None:
         """Hear that another incarnation of a node is there: those before it are over."""
@@ -135,10 +136,13 @@ class ReportOrder:
             ahead = {n for n, head in heads.items() if head.epoch > change.epoch} - lost
             # A member that goes on to a later epoch has never heard of one that only dead nodes
             # have begun; nor has the steward, and other members may have left meanwhile.
-            is_void = begun.keys() <= lost and not ahead.isdisjoint(change.members)
+            only_dead = begun.keys() <= lost
+            is_void = only_dead and not ahead.isdisjoint(change.members)
             come = (self._has_come(n, change.epoch, lost) for n in change.members)
             if not is_void and not all(come):
                 return
+            if only_dead and not ahead:
+                return  # the verdict may be void: a new steward would find them in that epoch
             for node in begun:
                 self._queues[node].popleft()
             if begun.keys() - lost:

@@ -226,7 +226,7 @@ class Supervisor:
             self._plan,
             node,
             host=self._domain_of(host),
-            step=self.ledger.steps[-1].value,
+            pace=self.ledger.steps[-1].value,
             t=t,
             purpose=purpose,
             receipt=self.ledger.receipts.get(node),

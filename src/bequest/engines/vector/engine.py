@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bequest.core import mixing, steps, tracking
+from bequest.core import mixing, rounds
 from bequest.core.arrays import frozen
-from bequest.engines.base import first_step
+from bequest.core.methods import Conditions
+from bequest.core.methods.base import checked
+from bequest.engines.base import first_pace
 from bequest.engines.metrics import Metrics
 from bequest.engines.vector.membership import Membership
 from bequest.model.graph import epoch_edges
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Indices, Matrix, Tensor
     from bequest.core.legacy import Legacy
+    from bequest.core.methods import Local, Method
+    from bequest.core.rounds import Hear
     from bequest.core.topology import Network
     from bequest.engines.base import Progress
     from bequest.model.plan import Plan
@@ -54,7 +59,6 @@ class _Epoch:
     def __init__(self, plan: Plan, network: Network, legacies: Mapping[int, Legacy]) -> None:
         self.nodes, edges = epoch_edges(network)
         self.weights = mixing.metropolis(edges, self.nodes.size)
-        self.mix = mixing.mixer(self.weights)
         self._losses = plan.problem.among(self.nodes)
         heirs = sorted(legacies)
         self._rows: Indices = np.searchsorted(self.nodes, heirs)
@@ -63,9 +67,44 @@ class _Epoch:
         sketched = [heir for heir in heirs if legacies[heir].rank]
         self._sketched: Indices = np.searchsorted(self.nodes, sketched)
         self._factors, self._weights = _stacked([legacies[heir] for heir in sketched])
-        stiffness = plan.problem.b[self.nodes].copy()
-        stiffness[self._rows] += [legacies[heir].curvature[1] for heir in heirs]
-        self.stiffness = stiffness
+        self._legacies, self._modulus = legacies, plan.modulus
+        low, high = plan.problem.a[self.nodes].copy(), plan.problem.b[self.nodes].copy()
+        low[self._rows] += [legacies[heir].curvature[0] for heir in heirs]
+        high[self._rows] += [legacies[heir].curvature[1] for heir in heirs]
+        self.strength, self.stiffness = low, high
+
+    @cached_property
+    def bounds(self) -> Tensor:
+        """Return, per row, a matrix above the Hessian of what it minimises."""
+        own = np.array(self._losses.bounds())
+        for row, heir in zip(self._rows, sorted(self._legacies), strict=True):
+            own[row] += self._legacies[heir].hessian()
+        return own
+
+    def hear(self, method: Method, coupling: float) -> Hear:
+        """Return what makes what nodes hear of what they say, throughout the epoch."""
+        if method.hears_differences:
+            return rounds.Differences(mixing.mixer(mixing.laplacian(self.weights) * coupling))
+        return rounds.averages(mixing.mixer(self.weights))
+
+    def conditions(self, *, floors: bool) -> Conditions:
+        """Return what a pace may be chosen by; ``floors`` says that it goes by matrices."""
+        floor = self.stiffness
+        if floors:
+            floor = np.asarray(np.linalg.eigvalsh(self.bounds)[:, 0], dtype=float)
+        return Conditions.of(
+            self.nodes, self.strength, self.stiffness, floor, self.weights, self._modulus
+        )
+
+    def local(self, method: Method, pace: float) -> Local:
+        """Return what the rounds of all rows go by."""
+        local = method.localise(
+            pace,
+            own_weight=self.weights.diagonal()[:, None],
+            stiffness=self.stiffness[:, None],
+            bound=lambda: self.bounds,
+        )
+        return local.spread((self.nodes.size, self._losses.dim))
 
     def gradient(self, X: Matrix, out: Matrix) -> None:
         """Write grad h_j(x_j): the own loss and what was inherited."""
@@ -95,10 +134,10 @@ class _Execution:
         self.members = membership
         self.metrics = Metrics(plan)
         self.epoch = _Epoch(plan, self.members.network, self.members.legacies)
-        self.steps = [first_step(plan, self.epoch.nodes, self.epoch.weights)]
+        self.steps = [first_pace(plan, self.epoch.nodes, self.epoch.weights)]
         self.epoch.gradient(self.members.X, self.members.G)
         self.members.Z = self.members.G.copy()
-        self.members.welcome(0, step=self.steps[-1].value)
+        self.members.welcome(0, pace=self.steps[-1].value)
 
     def run(self) -> Outcome:
         t, alive = 0, self._measure_now(0)
@@ -140,13 +179,22 @@ class _Execution:
         length = max(1, min(_WINDOW // members.X.size, _WINDOW_ROUNDS, stop - t))
         X, Z, G = np.empty((3, length + 1, *members.X.shape))
         X[0], Z[0], G[0] = members.X, members.Z, members.G
-        step = self.steps[-1].value
+        pace, method = self.steps[-1].value, self.plan.method
+        local = self.epoch.local(method, pace)
+        hear = self.epoch.hear(method, local.coupling)
         due = members.checkpoints_due(t, stop)
-        members.histories.open(t, stop, members.nodes, members.X, members.Z, step, due)
+        members.histories.open(t, stop, members.nodes, members.X, members.Z, pace, due)
         while t < stop:
             count = min(length, stop - t)
-            tracking.advance(
-                X, Z, G, rounds=count, step=step, mix=self.epoch.mix, gradient=self.epoch.gradient
+            rounds.advance(
+                X,
+                Z,
+                G,
+                rounds=count,
+                method=method,
+                local=local,
+                hear=hear,
+                gradient=self.epoch.gradient,
             )
             done = slice(1, count + 1)
             escaped = self.metrics.measure(t + 1, X[done], Z[done], G[done], target=members.target)
@@ -154,7 +202,7 @@ class _Execution:
                 members.X = X[escaped + 1].copy()
                 return False
             members.histories.note(t + 1, X[done], Z[done])
-            members.keep_checkpoints(t + 1, X[done], Z[done], step=step)
+            members.keep_checkpoints(t + 1, X[done], Z[done], pace=pace)
             if length == 1:
                 X, Z, G = X[::-1], Z[::-1], G[::-1]  # large arrays change places uncopied
             else:
@@ -171,23 +219,20 @@ class _Execution:
 
     def _membership_change(self, t: int) -> None:
         """Carry out the changes at the end of round t, and begin a new epoch."""
-        members, step = self.members, self.steps[-1].value
-        members.change(t, step=step)
-        members.welcome(t, step=step)
+        members, pace = self.members, self.steps[-1].value
+        members.change(t, pace=pace)
+        members.welcome(t, pace=pace)
         self.epoch = _Epoch(self.plan, members.network, members.legacies)
         # The heirs' gradients were updated along with their trackers, and are not evaluated anew:
         # a stochastic loss would give another answer, and the invariant would be broken for good.
-        self._lower_step(t)
+        self._change_pace(t)
 
-    def _lower_step(self, t: int) -> None:
-        """Lower a chosen step for all nodes if what the heirs now carry makes it unsafe."""
-        if self.plan.step is not None:
+    def _change_pace(self, t: int) -> None:
+        """Choose the pace anew for the nodes that are there now, unless it was given."""
+        method = self.plan.method
+        if method.given is not None:
             return
-        lower = steps.lowered(
-            self.steps[-1].value,
-            stiffness=dict(zip(self.epoch.nodes.tolist(), self.epoch.stiffness, strict=True)),
-            smallest_eigenvalue=mixing.smallest_eigenvalue(self.epoch.weights),
-            since=t,
-        )
-        if lower is not None:
-            self.steps.append(lower)
+        conditions = self.epoch.conditions(floors=method.wants_matrix)
+        chosen = method.next_pace(self.steps[-1].value, conditions, t)
+        if chosen is not None:
+            self.steps.append(checked(method, chosen))

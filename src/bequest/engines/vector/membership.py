@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from bequest.core import topology, tracking
+from bequest.core import recall, rounds, topology
 from bequest.core.farewell import Farewell
 from bequest.core.history import EpochPath
 from bequest.core.legacy import Legacy
+from bequest.core.recall import Balance
 from bequest.engines.vector.checkpoints import Checkpoints
 from bequest.engines.vector.path_history import PathHistories
 from bequest.model.outcome import ChangeRecord, DepartureRecord
@@ -55,29 +56,29 @@ class Membership:
         """Return round -> the nodes whose checkpoint is needed after it, for rounds t+1..stop."""
         return self._checkpoints.due(t, stop)
 
-    def keep_checkpoints(self, first: int, X: Tensor, Z: Tensor, *, step: float) -> None:
+    def keep_checkpoints(self, first: int, X: Tensor, Z: Tensor, *, pace: float) -> None:
         """Keep the checkpoints that are due in consecutive rounds, from ``first`` on."""
         for t, nodes in self._checkpoints.due(first - 1, first - 1 + len(X)).items():
             for node in nodes:
                 row, others = int(np.searchsorted(self.nodes, node)), len(self.network) - 1
                 x, z = X[t - first, row], Z[t - first, row]
-                self._checkpoint(node, t, others, x, z, step=step)
+                self._checkpoint(node, t, others, x, z, pace=pace)
 
-    def welcome(self, t: int, *, step: float) -> None:
-        """Keep the first checkpoint of nodes that have just come in, with the step until then."""
+    def welcome(self, t: int, *, pace: float) -> None:
+        """Keep the first checkpoint of nodes that have just come in, with the pace until then."""
         for node, others in self._newcomers.items():
             if self._checkpoints.are_needed_of(node, t):
                 row = int(np.searchsorted(self.nodes, node))
                 x, z = self.X[row], self.Z[row]
-                self._checkpoint(node, t, others, x, z, step=step, newcomer=True)
+                self._checkpoint(node, t, others, x, z, pace=pace, newcomer=True)
         self._newcomers = {}
 
-    def _checkpoint_heirs(self, t: int, *, step: float) -> None:
+    def _checkpoint_heirs(self, t: int, *, pace: float) -> None:
         """Keep the checkpoint of every node that has inherited, from before it did."""
         for node in sorted(self._heirs & self.network.keys()):
             if self._checkpoints.are_needed_of(node, t):
                 x, z = self.X[self._rows[node]], self._trackers[self._rows[node]]
-                self._checkpoint(node, t, len(self.network) - 1, x, z, step=step)
+                self._checkpoint(node, t, len(self.network) - 1, x, z, pace=pace)
         self._heirs = set()
 
     def _checkpoint(
@@ -88,11 +89,11 @@ class Membership:
         x: Vector,
         z: Vector,
         *,
-        step: float,
+        pace: float,
         newcomer: bool = False,
     ) -> None:
         # A node alone has no others to decide for; there may be some when this is needed.
-        estate = self._estate(node, t, max(others, 1), x, z, step=step, newcomer=newcomer)
+        estate = self._estate(node, t, max(others, 1), x, z, pace=pace, newcomer=newcomer)
         self._checkpoints.keep(estate)
 
     def _estate(
@@ -103,7 +104,7 @@ class Membership:
         x: Vector,
         z: Vector,
         *,
-        step: float,
+        pace: float,
         newcomer: bool = False,
     ) -> Estate:
         recent, carried = None, None
@@ -118,7 +119,7 @@ class Membership:
             remaining=remaining,
             x=x,
             z=z,
-            step=step,
+            pace=pace,
             target=self.target,
             recent=recent,
             carried=carried,
@@ -126,17 +127,17 @@ class Membership:
 
     # --- a membership change --------------------------------------------------------------
 
-    def change(self, t: int, *, step: float) -> None:
+    def change(self, t: int, *, pace: float) -> None:
         """Carry out the changes at the end of round t."""
         changes = self.plan.schedule[t]
         self._rows = {int(node): row for row, node in enumerate(self.nodes)}
         self._trackers = self.Z.copy()  # before any node hands anything over
         if changes.crashes:
             self._crash(changes.crashes, t)
-            self._checkpoint_heirs(t, step=step)
+            self._checkpoint_heirs(t, pace=pace)
         for node in changes.departures:
-            self._leave(node, t, changes.departures, step=step)
-        self._checkpoint_heirs(t, step=step)
+            self._leave(node, t, changes.departures, pace=pace)
+        self._checkpoint_heirs(t, pace=pace)
         for node in changes.forgets:
             self._forget(node, t)
         for node in changes.returns:
@@ -166,11 +167,11 @@ class Membership:
 
     # --- leaving in good order ------------------------------------------------------------
 
-    def _leave(self, node: int, t: int, leaving: tuple[int, ...], *, step: float) -> None:
+    def _leave(self, node: int, t: int, leaving: tuple[int, ...], *, pace: float) -> None:
         row, dim = self._rows[node], self.plan.problem.dim
         will = self.plan.wills[node]
         remaining = len(self.network) - 1
-        estate = self._estate(node, t, remaining, self.X[row], self._trackers[row], step=step)
+        estate = self._estate(node, t, remaining, self.X[row], self._trackers[row], pace=pace)
         bequest = decision(will, estate)
         heir = topology.choose_heir(self.network, node, leaving=leaving, load=self._load)
         bridges = topology.remove(self.network, node, hub=heir)
@@ -208,8 +209,8 @@ class Membership:
         if bequest.restart:
             self._restart()
             return 0.0, 0
-        farewell = Farewell(node, t, legacy, tracking.surplus(self.Z[i], self.G[i]))
-        self.Z[a] = tracking.receive(self.X[a], self.Z[a], legacy, farewell.surplus)
+        farewell = Farewell(node, t, legacy, rounds.surplus(self.Z[i], self.G[i]))
+        self.Z[a] = rounds.receive(self.X[a], self.Z[a], legacy, farewell.surplus)
         if not legacy.is_zero:
             self._inherit(heir, legacy)
         return farewell.vectors, farewell.nbytes
@@ -217,14 +218,43 @@ class Membership:
     # --- crashing -------------------------------------------------------------------------
 
     def _crash(self, crashed: tuple[int, ...], t: int) -> None:
-        """Let these nodes die, all at once; all others restart their trackers.
+        """Let these nodes die, all at once; one node takes over what they had in surplus.
 
-        A checkpoint holds no surplus, and an old one would break the invariant for good.
+        A checkpoint holds no surplus, and an old one would break the invariant for good. What the
+        lost had is what is missing in the sum of all others.
         """
         adopters = {node: self._adopter(node, crashed) for node in crashed}
-        for node in crashed:
-            self._die(node, t, crashed, adopters[node])
-        self._restart()
+        hubs = [self._die(node, t, crashed, adopters[node]) for node in crashed]
+        found = [node for node in adopters.values() if node is not None]
+        present = [self._rows[node] for node in self.network]
+        # What a node adopts has changed its gradient, and not its tracker.
+        self.Z[self._rows[(found or hubs)[0]]] -= (self.Z[present] - self.G[present]).sum(axis=0)
+
+    def _recalled(self, node: int, *, alone: bool) -> Bequest:
+        """Return what the others hold of the one node that is lost, if they can tell."""
+        why = _why_lost(self.plan)
+        if not self.plan.may_recall(node):
+            return Bequest("none", why)
+        if not alone:
+            return Bequest("none", f"{why}, {recall.MINGLED}")
+        others = [other for other in self.network if other != node]
+        rows = [self._rows[other] for other in others]
+        balance = Balance(
+            (self.Z[rows] - self.G[rows]).sum(axis=0),
+            float(np.linalg.norm(self.Z[rows], axis=1).sum()),
+            float(np.linalg.norm(self.G[rows], axis=1).sum()),
+            sum(map(self._strength, self.network.keys() - {node})),
+            len(rows),
+            float(np.linalg.norm(self.X[rows] - self.plan.start[others], axis=1).sum()),
+        )
+        if not balance.is_trusted:
+            return Bequest("none", f"{why}, {recall.DOUBTED}")
+        return Bequest("recall", f"{why}, {recall.TRUSTED}", balance.recall(node))
+
+    def _strength(self, node: int) -> float:
+        """Return the least curvature of what a node minimises."""
+        own = float(self.plan.problem.a[node])
+        return own + self.legacies[node].curvature[0] if node in self.legacies else own
 
     def _adopter(self, node: int, crashed: tuple[int, ...]) -> int | None:
         """Return the first of its buddies that is still there, if there are checkpoints at all."""
@@ -233,13 +263,16 @@ class Membership:
         buddies = topology.choose_buddies(self.network, node, count=self.plan.buddies)
         return next((buddy for buddy in buddies if buddy not in crashed), None)
 
-    def _die(self, node: int, t: int, crashed: tuple[int, ...], adopter: int | None) -> None:
+    def _die(self, node: int, t: int, crashed: tuple[int, ...], adopter: int | None) -> int:
+        """Let a node die; return the node that the others close ranks around."""
         dim, will = self.plan.problem.dim, self.plan.wills.get(node)
         inherited = self.legacies.pop(node, Legacy.zero(dim))
         lost: set[int] = set()
         checkpoint = None
         if adopter is None:
-            bequest = Bequest("none", _why_lost(self.plan))
+            # The memories of several nodes that are lost at once cannot be told apart.
+            alone = len(crashed) == 1 and inherited.is_zero
+            bequest = self._recalled(node, alone=alone)
             lost, inherited = set(inherited.lineage), Legacy.zero(dim)
         elif will is None:
             bequest = Bequest("none", "it had no will")
@@ -257,8 +290,8 @@ class Membership:
             hub = min(near or (other for other in self.network if other not in crashed))
         bridges = topology.remove(self.network, node, hub=hub)
         whole = own + inherited
-        if adopter is not None and not whole.is_zero:
-            self._inherit(adopter, whole)
+        if not whole.is_zero:
+            self._inherit(hub, whole)
         self.records.append(
             DepartureRecord.of_crash(
                 node,
@@ -266,7 +299,7 @@ class Membership:
                 bequest,
                 self._hindsight,
                 will="none" if will is None else will.title,
-                adopter=adopter,
+                adopter=hub,
                 own=own,
                 inherited=inherited,
                 x=self.X[self._rows[node]].copy(),
@@ -275,6 +308,7 @@ class Membership:
                 checkpoint=checkpoint,
             )
         )
+        return hub
 
     # --- returning, joining, being forgotten ----------------------------------------------
 
@@ -287,6 +321,12 @@ class Membership:
         neighbours = self._neighbours(node, holder)
         sponsor = neighbours[0] if holder is None else holder
         self._come_in(node, neighbours, sponsor)
+        part = self._bequeathed.get(node)
+        if holder is not None and part is not None:
+            # Its gradient goes over, and the holder's tracker stays as it is.
+            slope = part.gradient(self.X[self._rows[holder]])
+            self.Z[self._rows[holder]] += slope
+            self.Z[self._rows[node]] -= slope
         self._record("return", node, t, holder, sponsor, neighbours, exact=exact)
 
     def _join(self, node: int, t: int) -> None:

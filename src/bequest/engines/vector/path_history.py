@@ -31,7 +31,7 @@ class _Pages:
     Attributes:
         nodes: whose they are, ascending.
         length: how many rounds old the epoch was then.
-        step: of the epoch.
+        pace: of the epoch.
         slots: round -> which of the pairs is from it.
         rows: which rows of the epoch's arrays are theirs.
         X: their iterates, pair by pair.
@@ -40,7 +40,7 @@ class _Pages:
 
     nodes: Indices
     length: int
-    step: float
+    pace: float
     slots: Mapping[int, int]
     rows: Indices
     X: Tensor
@@ -72,7 +72,7 @@ class PathHistories:
         nodes: Indices,
         X: Matrix,
         Z: Matrix,
-        step: float,
+        pace: float,
         checkpoints: Mapping[int, Collection[int]],
     ) -> None:
         """Begin the epoch of rounds t..stop, which begins with this state.
@@ -90,7 +90,7 @@ class PathHistories:
                 self._open[end] = _Pages(
                     nodes=np.array(chosen),
                     length=end - t,
-                    step=step,
+                    pace=pace,
                     slots={t + age: slot for slot, age in enumerate(ages)},
                     rows=np.searchsorted(nodes, chosen),
                     X=np.empty(shape),
@@ -125,7 +125,7 @@ class PathHistories:
             found = predict_best(
                 loss,
                 pages.path(node),
-                pages.step,
+                self._plan.method.own_step(pages.pace, loss.curvature.b),
                 by_gradients=self._plan.wills[node].by_gradients,
             )
             if found is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from bequest.core.arrays import Indices, Matrix, Vector
+    from bequest.core.arrays import Indices, Matrix, Tensor, Vector
     from bequest.core.curvature import Curvature
 
 
@@ -88,6 +88,11 @@ class Stack(ABC):
     def ceiling(self) -> Vector:
         """Return, per coordinate, a bound from above on the diagonal of the total Hessian."""
         return np.full(self.shape[1], float(self.curvatures()[1].sum()))
+
+    def bounds(self) -> Tensor:
+        """Return, per member, a matrix that no Hessian of it exceeds anywhere."""
+        most = self.curvatures()[1]
+        return most[:, None, None] * np.eye(self.shape[1])
 
     def total_majoriser(self, x: Vector) -> Matrix:  # noqa: ARG002 - some know a closer one
         """Return the Hessian of a quadratic that touches the sum at x and is nowhere below it."""
@@ -240,6 +245,11 @@ class Objective(ABC):
         """Return the Hessian-vector product H(x) v."""
         product: Vector = self._alone.products(self._row(x), self._row(v, "v"))[0]
         return product
+
+    def bound(self) -> Matrix:
+        """Return a matrix that its Hessian exceeds nowhere."""
+        matrix: Matrix = self._alone.bounds()[0]
+        return matrix
 
     def hessian(self, x: ArrayLike) -> Matrix:
         """Return the Hessian at x, dim by dim."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from bequest.core.arrays import Matrix, Vector
+    from bequest.core.arrays import Matrix, Tensor, Vector
 
 
 class LinearModel(SampleLoss):
@@ -134,6 +134,11 @@ class LinearStack(SampleStack):
         rows = self.X.reshape(-1, self.shape[1])
         total: Matrix = rows.T @ ((bends * self.weight).reshape(-1, 1) * rows)
         return total + float(self.l2.sum()) * np.eye(self.shape[1])
+
+    def bounds(self) -> Tensor:
+        """Return the Hessians if every sample bent as much as it can."""
+        grams: Tensor = np.einsum("nk,nkd,nke->nde", self.weight, self.X, self.X, optimize=True)
+        return self._loss.highest * grams + self.l2[:, :, None] * np.eye(self.shape[1])
 
     def ceiling(self) -> Vector:
         """Return the diagonal of the Hessian if every sample bent as much as it can."""

@@ -16,7 +16,7 @@ from bequest.model.objectives.function import as_curvature
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from bequest.core.arrays import Matrix, Vector
+    from bequest.core.arrays import Matrix, Tensor, Vector
     from bequest.core.curvature import Curvature
 
 _HOW = (
@@ -191,6 +191,10 @@ class LoadedStack(Singles[Loaded]):
     def products(self, X: Matrix, V: Matrix) -> Matrix:
         """Return the Hessian-vector products."""
         return np.array([f.load().hvp(x, v) for f, x, v in zip(self.members, X, V, strict=True)])
+
+    def bounds(self) -> Tensor:
+        """Return those of the members, where they are."""
+        return np.array([member.load().bound() for member in self.members])
 
     def total_hessian(self, x: Vector) -> Matrix:
         """Return the sum of the members' Hessians."""

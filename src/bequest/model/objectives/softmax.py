@@ -128,6 +128,16 @@ class SoftmaxStack(SampleStack):
         centred = shares * (moves - (shares * moves).sum(axis=2, keepdims=True))
         return self.l2 * V + self._pull_back(centred)
 
+    def bounds(self) -> Tensor:
+        """Return half of the Gram matrix of the samples for every class, less what they share.
+
+        diag(p) - pp' is at most (I - 11'/K)/2 for all shares p.
+        """
+        grams = np.einsum("nk,nkd,nke->nde", self.weight, self.X, self.X, optimize=True)
+        centred = (np.eye(self.classes) - 1.0 / self.classes) / 2
+        whole = np.array([np.kron(centred, gram) for gram in grams])
+        return whole + self.l2[:, :, None] * np.eye(self.shape[1])
+
     def ceiling(self) -> Vector:
         """Return the diagonal of the Hessian if every share were a half."""
         squares = np.einsum("nk,nkd,nkd->d", self.weight, self.X, self.X) / 4

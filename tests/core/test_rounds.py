@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bequest as bq
-from bequest.core import tracking
+from bequest.core import rounds as core_rounds
 from bequest.core.anchors import local_track
 
 
@@ -23,8 +23,8 @@ def test_prop_invariant_holds_for_every_anchor_and_curvature(seed, eta, remember
     if remembered:
         anchor, gradient = 10 * rng.standard_normal((2, d))
         legacy = bq.Legacy.anchored(0, anchor=anchor, value=1.0, gradient=gradient, eta=eta)
-    surplus = tracking.surplus(Z[0], G[0])
-    Z[1] = tracking.receive(X[1], Z[1], legacy, surplus)
+    surplus = core_rounds.surplus(Z[0], G[0])
+    Z[1] = core_rounds.receive(X[1], Z[1], legacy, surplus)
     G[1] += legacy.gradient(X[1])
     gap = Z[1:].sum(axis=0) - G[1:].sum(axis=0)
     np.testing.assert_allclose(gap, 0, atol=1e-12 * (1 + eta) * 10)

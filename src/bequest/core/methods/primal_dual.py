@@ -1,0 +1,313 @@
+"""Methods in which s is a dual variable: one vector per edge and round.
+
+Two rounds carry four methods. With the difference D = (I - W) m of what nodes say,
+
+    adapt, then combine:   m = x - z/P;  s+ = s + c D;  x+ = m - c D/P           NIDS
+    combine, then adapt:   m = x;        s+ = s + c D;  x+ = x - (z + 2 c D)/P   ADMM, linearised
+
+and with one step alpha = 1/P for all nodes and c = 1/(2 alpha) these are exact diffusion and EXTRA.
+
+P is the node's own: a number, or a matrix (its *metric*). The rounds of NIDS are stable whenever
+P > M/2 and P >= c (I - W), M being a bound on the node's Hessian; those of ADMM whenever
+P > M/2 + c (I - W). Both are for the node alone to see to (W has rows that sum to one, so that
+I - W is at most 2 (1 - w_ii)), and no node ever has to slow down for another one.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from bequest.core import steps
+from bequest.core.methods import pace as paces
+from bequest.core.methods.base import Local, Method, check_pace
+from bequest.core.steps import StepChoice
+from bequest.errors import InvalidMethod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bequest.core.arrays import Tensor as Array
+    from bequest.core.methods.base import Column, Conditions, Rows
+
+# P is at least M over this: half of M would be the end of stability.
+MARGIN = 1.9
+# Curvature below this part of the largest is rounding: of a node alone, which mixes with none, it
+# is all that there is in directions that its loss does not depend on.
+_FLAT = 1e-13
+
+
+class _PrimalDual(Method):
+    """Methods in which s gains c times the difference of what nodes say: what they hear."""
+
+    @staticmethod
+    @abstractmethod
+    def _modes(a: Array, l: Array) -> Array:  # noqa: E741 - the letters of the formula
+        """Return how much of a mode is left after a round; a = h/P, l of c(I - W)/P."""
+
+
+class _AdaptThenCombine(_PrimalDual):
+    """m = x - z/P, s+ = s + c D, x+ = m - c D/P."""
+
+    def message(self, x: Rows, z: Rows, local: Local, out: Rows | None = None) -> tuple[Rows, ...]:
+        """Return where its own z alone would lead the node."""
+        adapted = local.descend(z, out)
+        return (np.subtract(x, adapted, adapted),)
+
+    def advance(
+        self,
+        x: Rows,  # noqa: ARG002 - it is in what was said
+        z: Rows,
+        said: tuple[Rows, ...],
+        heard: tuple[Rows, ...],
+        local: Local,
+        out: Rows | None = None,
+    ) -> tuple[Rows, Rows]:
+        """Return what was said with what flows taken off, and z with what flows."""
+        (flow,) = heard
+        there = local.descend(flow, out)
+        np.subtract(said[0], there, there)
+        return there, np.add(flow, z, flow)
+
+    @staticmethod
+    def _modes(a: Array, l: Array) -> Array:  # noqa: E741 - the letters of the formula
+        # 1 - d with d^2 - d (2l + a(1 - l)) + l = 0
+        return paces.largest_root((1 - l) * (2 - a), (1 - l) * (1 - a))
+
+
+class _CombineThenAdapt(_PrimalDual):
+    """m = x, s+ = s + c D, x+ = x - (z + 2 c D)/P."""
+
+    def message(
+        self,
+        x: Rows,
+        z: Rows,  # noqa: ARG002 - it adapts afterwards
+        local: Local,  # noqa: ARG002
+        out: Rows | None = None,  # noqa: ARG002
+    ) -> tuple[Rows, ...]:
+        """Return x."""
+        return (x,)
+
+    def advance(
+        self,
+        x: Rows,
+        z: Rows,
+        said: tuple[Rows, ...],  # noqa: ARG002
+        heard: tuple[Rows, ...],
+        local: Local,
+        out: Rows | None = None,
+    ) -> tuple[Rows, Rows]:
+        """Return x with what z and twice the flow say, and z with the flow."""
+        (flow,) = heard
+        gained = z + flow
+        flow += gained
+        there = local.descend(flow, out)
+        np.subtract(x, there, out=there)
+        return there, gained
+
+    @staticmethod
+    def _modes(a: Array, l: Array) -> Array:  # noqa: E741 - the letters of the formula
+        # 1 - d with d^2 - d (2l + a) + l = 0
+        return paces.largest_root(2 - a - 2 * l, 1 - a - l)
+
+
+@dataclass(frozen=True)
+class _Coupled(_PrimalDual):
+    """Methods whose pace is c and whose P is each node's own."""
+
+    metric: Literal["scalar", "hessian"] = "scalar"
+    coupling: float | None = None
+
+    def __post_init__(self) -> None:
+        check_pace(self.coupling, "coupling")
+        if not isinstance(self.metric, str) or self.metric not in ("scalar", "hessian"):
+            raise InvalidMethod(
+                f"The metric is {self.metric!r}.", remedy='Use "scalar" or "hessian".'
+            )
+
+    @property
+    def given(self) -> float | None:
+        """The coupling c."""
+        return self.coupling
+
+    @property
+    def wants_matrix(self) -> bool:  # type: ignore[override]
+        """Only a matrix metric needs a bound on the Hessian."""
+        return self.metric == "hessian"
+
+    def first_pace(self, conditions: Conditions) -> StepChoice:
+        """Return the c at which the slowest mode of the network is fastest."""
+        return self._chosen(conditions, 0)
+
+    def next_pace(self, current: float, conditions: Conditions, since: int) -> StepChoice | None:
+        """Return the c for these nodes and this graph, if it is another one."""
+        chosen = self._chosen(conditions, since)
+        return None if chosen.value == current else chosen
+
+    def _chosen(self, conditions: Conditions, since: int) -> StepChoice:
+        return paces.chosen(conditions, since, modes=self._modes, metric=self._any_metric)
+
+    def _any_metric(self, curvature: Array, spread: Column) -> Array:
+        """Return P, infinite where there is neither curvature nor mixing: nothing moves there."""
+        P = self._metric(curvature, spread)
+        return np.where(P > 0, P, np.inf)
+
+    def localise(
+        self,
+        pace: float,
+        *,
+        own_weight: Column,
+        stiffness: Column,
+        bound: Callable[[], Array | None],
+    ) -> Local:
+        """Return P, as its inverse: from the node's own curvature and its share of the mixing."""
+        spread = 2.0 * pace * (1.0 - own_weight)
+        # An array also where it is one number: vectors are multiplied with that twice as fast.
+        P = self._metric(np.asarray(stiffness, dtype=float), spread)
+        step = np.asarray(1.0 / np.where(P > 0, P, 1.0))
+        M = bound() if self.wants_matrix else None
+        if M is None:
+            return Local(pace, step, coupling=pace)
+        values, basis = np.linalg.eigh(M)
+        P = self._metric(values, spread)
+        largest = P.max(axis=-1, keepdims=True)
+        # Where nothing pulls, any step will do; it must not blow up what is left of rounding.
+        inverse = 1.0 / np.where(_FLAT * largest < P, P, np.where(largest > 0, largest, 1.0))
+        return Local(
+            pace,
+            step,
+            np.ascontiguousarray((basis * inverse[..., None, :]) @ basis.swapaxes(-1, -2)),
+            coupling=pace,
+        )
+
+    def own_step(self, pace: float, smoothness: float) -> float:
+        """Return one over its smoothness, whatever the coupling."""
+        _ = pace
+        return 1.0 / smoothness if smoothness else 1.0
+
+    @staticmethod
+    @abstractmethod
+    def _metric(curvature: Array, spread: Column) -> Array:
+        """Return P for curvatures up to these; ``spread`` is 2c(1 - w_ii), a bound of c(I - W)."""
+
+
+@dataclass(frozen=True)
+class NIDS(_Coupled, _AdaptThenCombine):
+    """NIDS with a metric of every node's own: half the bytes of gradient tracking, and faster.
+
+    m = x - z/P;  s+ = s + c (I - W) m;  x+ = m - c (I - W) m/P,  P = max(M/1.9, 2c(1 - w_ii)).
+    There is no global step: an heir raises its own P, and no other node slows down.
+
+    Args:
+        metric: "scalar" for M = b, the largest curvature of the node's loss; "hessian" for a matrix
+            above its Hessian, where the loss has one cheaply: faster where curvatures differ by
+            direction. A round then costs dim^2 more per node.
+        coupling: c; None chooses it for every epoch, from curvatures and the graph.
+    """
+
+    label: ClassVar[str] = "NIDS"
+
+    @staticmethod
+    def _metric(curvature: Array, spread: Column) -> Array:
+        return np.maximum(curvature / MARGIN, spread)
+
+
+@dataclass(frozen=True)
+class ADMM(_Coupled, _CombineThenAdapt):
+    """Linearised decentralized ADMM (DLM), in node form, with a metric of every node's own.
+
+    s+ = s + c (I - W) x;  x+ = x - (z + 2 c (I - W) x)/P,  P = M/1.9 + 2.1 c (1 - w_ii).
+
+    Args:
+        metric: as in ``NIDS``.
+        coupling: c; None chooses it for every epoch, from curvatures and the graph.
+    """
+
+    label: ClassVar[str] = "ADMM"
+
+    @staticmethod
+    def _metric(curvature: Array, spread: Column) -> Array:
+        return np.asarray(curvature / MARGIN + 1.05 * spread)
+
+
+@dataclass(frozen=True)
+class _Stepped(_PrimalDual):
+    """Methods with one step alpha for all nodes: P = 1/alpha, c = 1/(2 alpha)."""
+
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        check_pace(self.step, "step")
+
+    @property
+    def given(self) -> float | None:
+        """The step."""
+        return self.step
+
+    def localise(
+        self,
+        pace: float,
+        *,
+        own_weight: Column,  # noqa: ARG002 - one step and one coupling for all
+        stiffness: Column,  # noqa: ARG002
+        bound: Callable[[], Array | None],  # noqa: ARG002
+    ) -> Local:
+        """Return the step, and the coupling that goes with it."""
+        return Local(pace, pace, coupling=1.0 / (2.0 * pace))
+
+    def first_pace(self, conditions: Conditions) -> StepChoice:
+        """Return the step at which the slowest mode of the network is fastest."""
+        return paces.fastest_step(conditions, safe=self._safe(conditions), modes=self._modes)
+
+    def next_pace(self, current: float, conditions: Conditions, since: int) -> StepChoice | None:
+        """Return a lower step if what a node carries now makes the present one unsafe."""
+        safe, heir = self._safe(conditions), conditions.stiffest
+        if safe >= current:
+            return None
+        carries = conditions.stiffness[heir]
+        return StepChoice(safe, since, f"node {heir} now carries smoothness {carries:.4g}")
+
+    def _safe(self, conditions: Conditions) -> float:
+        smoothness = max(conditions.stiffness.values())
+        return steps.safe_step(
+            smoothness=smoothness, limit=self._limit(conditions), safety=MARGIN / 2
+        )
+
+    @staticmethod
+    @abstractmethod
+    def _limit(conditions: Conditions) -> float:
+        """Return what step times smoothness must stay below."""
+
+
+@dataclass(frozen=True)
+class ExactDiffusion(_Stepped, _AdaptThenCombine):
+    """Exact diffusion (D2): NIDS with one step for all nodes and c = 1/(2 step).
+
+    Args:
+        step: the step of every node; None picks one that is stable for the stiffest.
+    """
+
+    label: ClassVar[str] = "exact diffusion"
+
+    @staticmethod
+    def _limit(conditions: Conditions) -> float:
+        _ = conditions  # I - W <= 2I is all that it takes
+        return 2.0
+
+
+@dataclass(frozen=True)
+class EXTRA(_Stepped, _CombineThenAdapt):
+    """EXTRA: x+ = W x - step z, s+ = s + (I - W) x/(2 step).
+
+    Args:
+        step: the step of every node; None picks one that is stable for the stiffest on this graph.
+    """
+
+    label: ClassVar[str] = "EXTRA"
+
+    @staticmethod
+    def _limit(conditions: Conditions) -> float:
+        return 1.0 + conditions.smallest_eigenvalue

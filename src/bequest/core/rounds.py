@@ -1,0 +1,108 @@
+"""The rounds of any method, and the hand-off that keeps its invariant.
+
+Invariant (prop:invariant): the trackers always sum to the gradients, sum z = sum grad h(x): what
+s = z - grad h(x) gains at one node it loses at another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bequest.core.arrays import Matrix, Tensor, Vector
+    from bequest.core.legacy import Legacy
+    from bequest.core.methods.base import Local, Method
+
+    Gradient = Callable[[Matrix, Matrix], None]
+    Mix = Callable[[Matrix], Matrix]
+
+    Hear = Callable[[tuple[Matrix, ...]], tuple[Matrix, ...]]
+
+# Rounds for which a landmark is near enough.
+_NEAR = 16
+
+
+def advance(
+    X: Tensor,
+    Z: Tensor,
+    G: Tensor,
+    *,
+    rounds: int,
+    method: Method,
+    local: Local,
+    hear: Hear,
+    gradient: Gradient,
+) -> None:
+    """Run rounds of a method from slot 0 into slots 1..rounds.
+
+    Slot t of the windows ``X``, ``Z``, ``G`` (slots x nodes x dim) holds the state after round t,
+    so that many rounds can be measured in one array operation and a round itself stays bare.
+    ``hear`` makes what nodes hear of what they say (``averages``, ``Differences``),
+    ``gradient(points, target)`` writes into its second argument.
+
+    Paper: alg:lgt.
+    Deviates: the local track of alg:lgt is communication free and only read at a departure, so
+    it is computed there (anchors.local_track), for the leaver alone.
+    """
+    room = np.empty_like(X[0])
+    slots = list(zip(X, Z, G, strict=True))
+    x, z, g = slots[0]
+    for x_next, z_next, g_next in slots[1 : rounds + 1]:
+        said = method.message(x, z, local, room)
+        there, kept = method.advance(x, z, said, hear(said), local, x_next)
+        if there is not x_next:
+            x_next[...] = there
+        gradient(x_next, g_next)
+        np.subtract(np.add(kept, g_next, z_next), g, z_next)
+        x, z, g = x_next, z_next, g_next
+
+
+def averages(mix: Mix) -> Hear:
+    """Return W times what nodes say; ``mix`` is that product."""
+    return lambda said: tuple([mix(one) for one in said])
+
+
+class Differences:
+    """c (I - W) times what nodes say, exact where they agree: relative to one of them.
+
+    What one of them said is kept as a landmark for a few rounds; it need only be near.
+
+    Args:
+        product: c (I - W) times an array.
+    """
+
+    def __init__(self, product: Mix) -> None:
+        self._product, self._rounds = product, 0
+        self._landmarks: list[Matrix] = []
+
+    def __call__(self, said: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
+        """Return what nodes hear."""
+        if self._rounds % _NEAR == 0:
+            self._landmarks = [np.broadcast_to(one[0], one.shape).copy() for one in said]
+            self._apart = np.empty_like(said[0])
+        self._rounds += 1
+        apart, product = self._apart, self._product
+        if len(said) == 1:
+            return (product(np.subtract(said[0], self._landmarks[0], apart)),)
+        pairs = zip(said, self._landmarks, strict=True)
+        return tuple([product(np.subtract(one, near, apart)) for one, near in pairs])
+
+
+def surplus(z: Vector, gradient: Vector) -> Vector:
+    """Return s = z - grad h(x): what a tracker holds beyond its own gradient."""
+    return z - gradient
+
+
+def receive(x: Vector, z: Vector, legacy: Legacy, surplus: Vector) -> Vector:
+    """Return the heir's tracker after a farewell: z + surplus + grad legacy(x).
+
+    Exact for every anchor and every curvature, and for no legacy at all (the zero legacy).
+
+    Paper: prop:invariant.
+    Deviates: the paper's printed correction is exact for the consensus anchor only.
+    """
+    return z + surplus + legacy.gradient(x)
