@@ -1,4 +1,4 @@
-"""The branch that promises the smallest bias: Legacy-GT, and two other rules for the choice."""
+"""The default: as much as a farewell may weigh, or the branch that promises the smallest bias."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bequest.core import bounds
-from bequest.core.arrays import is_whole, norm
+from bequest.core.arrays import norm
 from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Branch, Choice, Will
-from bequest.model.wills.drift import Drift
+from bequest.model.wills.drift import Budget, Drift, check_vectors
 from bequest.model.wills.observed import displacements
 from bequest.model.wills.paper import anchored, pilot_of
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # In the order in which ties are decided.
 BRANCHES: tuple[Branch, ...] = ("drift", "consensus", "local", "none")
+# What two vectors cost does not count below this part of what a node has come.
+_NEGLIGIBLE = 1e-12
 # Without a prediction that can be believed, branches that ignore where the network is have to
 # promise this many times less displacement than the others.
 _CAUTION = 2.0
@@ -29,20 +31,28 @@ _CAUTION = 2.0
 
 @dataclass(frozen=True)
 class Adaptive(Will):
-    """The legacy that promises the smallest bias, or none at all.
+    """As much curvature as a farewell may weigh; with two vectors, the branch of smallest bias.
+
+    Better content beats better choosing: with the whole Hessian (up to 15 unknowns) or eight
+    directions of it a memory is hardly ever worse than none, however early the exit
+    (`bequest reproduce robustness`). Late exits, where two vectors are as good, send two.
 
     With ``rule="certified"`` it is the paper's Legacy-GT; the other two rules go by names of their
-    own. In the convex regime (C) it is always anchored at the iterate, the anchor thm:cvx is about.
+    own, and know two vectors only. In the convex regime (C) it is always anchored at the iterate,
+    the anchor thm:cvx is about.
 
     Args:
         rule: ``"observed"`` predicts from what the node itself can see how far each branch would
             move the optimum. ``"certified"`` compares the paper's bounds, computed from a pilot
             run; ``"oracle"`` compares the same bounds with true distances to x*, which only a
             study knows. Ties go to the branch named first.
+        vectors: how many vectors of the problem's dimension a farewell may have, 2 or more, under
+            the observed rule; the rest of the message, the surplus, is one of them.
         branches: what the observed rule chooses from: ``"drift"`` (the predicted optimum, see
-            Drift), ``"consensus"`` (the iterate), ``"local"`` (the local track) and ``"none"``.
-            The other two rules know the paper's three only.
-        rank: of the drift branch of the observed rule; the farewell has at most 2 + rank vectors.
+            Budget), ``"consensus"`` (the iterate), ``"local"`` (the local track) and ``"none"``. By
+            default all of them where there are two vectors, and the first alone where there are
+            more: then the evidence for forgetting is weaker than the memory. The other two rules
+            know the paper's three only.
         drop: the certified rule's bound of leaving no legacy: ``"heterogeneity"`` (eq:anchor) or
             the sharper ``"sensitivity"`` (rem:hr).
 
@@ -51,8 +61,8 @@ class Adaptive(Will):
     """
 
     rule: Literal["observed", "certified", "oracle"] = "observed"
-    branches: tuple[Branch, ...] = BRANCHES
-    rank: int = 0
+    vectors: float = 10.0
+    branches: tuple[Branch, ...] | None = None
     drop: Literal["heterogeneity", "sensitivity"] = "heterogeneity"
     label: ClassVar[str] = "adaptive"
 
@@ -65,22 +75,22 @@ class Adaptive(Will):
                 raise InvalidWill(
                     f"Adaptive({name}={given!r}).", remedy=f"Use one of {', '.join(known)}."
                 )
-        named = self.branches if isinstance(self.branches, tuple) else ()
+        check_vectors("Adaptive", self.vectors)
+        object.__setattr__(self, "vectors", float(self.vectors))
+        named = self._branches if isinstance(self._branches, tuple) else ()
         known_once = all(branch in BRANCHES and named.count(branch) == 1 for branch in named)
         if not named or not known_once:
             raise InvalidWill(
                 f"Adaptive(branches={self.branches!r}).",
                 remedy=f"Use a tuple of some of {', '.join(BRANCHES)}, each at most once.",
             )
-        if self.rule != "observed" and self.branches != BRANCHES:
+        if self.rule != "observed" and self.branches is not None:
             raise InvalidWill(
                 f"Adaptive(rule={self.rule!r}) with branches={self.branches!r}.",
                 remedy="Only the observed rule can choose from other branches than the paper's.",
             )
-        if not is_whole(self.rank, least=0):
-            raise InvalidWill(f"Adaptive(rank={self.rank!r}).", remedy="Use a whole number >= 0.")
         for name, default, user in (
-            ("rank", 0, "observed"),
+            ("vectors", 10, "observed"),
             ("drop", "heterogeneity", "certified"),
         ):
             value = getattr(self, name)
@@ -91,11 +101,20 @@ class Adaptive(Will):
                 )
 
     @property
+    def _branches(self) -> tuple[Branch, ...]:
+        """What the observed rule chooses from."""
+        if self.branches is not None:
+            return self.branches
+        return BRANCHES if self.vectors < 3 else BRANCHES[:1]
+
+    @property
     def title(self) -> str:
         """What it is called under its rule: the paper's name is for the paper's rule."""
         if type(self) is not Adaptive:
             return self.label
-        return {"certified": "certified (Legacy-GT)", "oracle": "oracle"}.get(self.rule, self.label)
+        usual = self.vectors == type(self).vectors
+        size = self.label if usual else f"{self.label} ({self.vectors:g} vectors)"
+        return {"certified": "certified (Legacy-GT)", "oracle": "oracle"}.get(self.rule, size)
 
     @property
     def needs_pilot(self) -> bool:
@@ -126,9 +145,10 @@ class Adaptive(Will):
         if estate.setting.mu == 0:
             why = "anchored at the iterate, as thm:cvx asks in the convex regime"
             at_iterate = anchored(estate, "consensus", why)
-            return replace(at_iterate, rank=self.rank if self.rule == "observed" else None)
+            return replace(at_iterate, rank=self._rank if self.rule == "observed" else None)
         if self.rule == "observed":
-            return self._observe(estate)
+            content = self._branches == BRANCHES[:1]
+            return self._spend(estate) if content else self._observe(estate)
         costs = self._oracle(estate) if self.rule == "oracle" else self._certified(estate)
         compared = {branch: self._bequest(estate, branch) for branch in costs}
         choice = min(costs, key=lambda branch: costs[branch])  # the first of equals
@@ -139,9 +159,37 @@ class Adaptive(Will):
             branches={branch: bequest.legacy for branch, bequest in compared.items()},
         )
 
+    @property
+    def _rank(self) -> int:
+        """What is passed on keeps so many directions."""
+        return int(self.vectors - 2)
+
+    def _spend(self, estate: Estate) -> Bequest:
+        """Return what the vectors allow, or the two that are predicted to do as well."""
+        large = Budget(self.vectors).decide(estate)
+        if large.choice == "drift":
+            large = replace(large, choice="sketch")
+        if not estate.believed or large.legacy is None or not large.legacy.rank:
+            return large
+        small = Drift().decide(estate)
+        legacies = {"drift": small.legacy, large.choice: large.legacy}
+        predicted = displacements(estate, legacies)
+        negligible = predicted["drift"] <= _NEGLIGIBLE * norm(estate.x - estate.start)
+        chosen = small if negligible else large
+        would = "move" if negligible else "would move"
+        sizes = f"2 vectors {would} the optimum by {predicted['drift']:.2g}, as predicted"
+        # What was inherited travels along as it is, also with a small memory of the own loss.
+        return replace(
+            chosen,
+            why=f"{chosen.why}; {sizes}",
+            predicted=predicted,
+            branches=legacies,
+            rank=large.rank,
+        )
+
     def _observe(self, estate: Estate) -> Bequest:
         compared: dict[Choice, Bequest] = {
-            branch: self._bequest(estate, branch) for branch in self.branches
+            branch: self._bequest(estate, branch) for branch in self._branches
         }
         legacies = {branch: bequest.legacy for branch, bequest in compared.items()}
         predicted = displacements(estate, legacies)
@@ -156,7 +204,7 @@ class Adaptive(Will):
             why=f"smallest predicted displacement of {_listed(predicted)}{detail}",
             predicted=predicted,
             branches=legacies,
-            rank=chosen.rank if choice == "drift" else self.rank,
+            rank=chosen.rank if choice == "drift" else self._rank,
         )
 
     def _bequest(self, estate: Estate, branch: Choice) -> Bequest:
@@ -164,7 +212,7 @@ class Adaptive(Will):
             return Bequest("none", "")
         if branch == "drift":
             # This is the branch that was taken, even if it falls back to another.
-            drifted = Drift(rank=self.rank).decide(estate)
+            drifted = Budget(self.vectors).decide(estate)
             return replace(drifted, choice="drift")
         return anchored(estate, branch, "")
 

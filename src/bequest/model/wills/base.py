@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
+import numpy as np
+
 from bequest.core import anchors
 from bequest.core.arrays import norm
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
+from bequest.model.ensemble import own_minimiser
 from bequest.model.prediction import is_stochastic, predict
 
 if TYPE_CHECKING:
@@ -22,13 +25,26 @@ if TYPE_CHECKING:
     from bequest.model.objectives.base import Objective
 
 Choice: TypeAlias = Literal[
-    "classic", "none", "consensus", "local", "point", "drift", "average", "full"
+    "classic",
+    "none",
+    "consensus",
+    "local",
+    "point",
+    "drift",
+    "sketch",
+    "average",
+    "full",
+    "recall",
 ]
 Branch: TypeAlias = Literal["drift", "consensus", "local", "none"]
 
-# A gradient that is halfway through its change, to this relative accuracy, halfway along the path
-# is that of a quadratic.
-_EVEN = 1e-3
+# A gradient that is halfway through its change, to this relative accuracy, halfway along the way is
+# that of a quadratic; to the second one, nearly. Predictions suppose the latter.
+_EVEN, _NEARLY_EVEN = 1e-9, 0.15
+# No prediction is believed that lies this many times farther ahead than the node has ever come.
+_FARTHEST = 10.0
+# So many steps of its own descent show where a loss leads whose minimiser is too dear.
+_STEPS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +80,7 @@ class Estate:
         carried: what the longest earlier epoch let it predict, likewise.
         by_gradients: whether the loss may be asked for gradients only.
         descended: after which round, and where, its own descent was last looked at.
+        minimised: the minimiser of its own loss, if it has been looked for before.
     """
 
     node: int
@@ -78,6 +95,7 @@ class Estate:
     carried: Prediction | None = None
     by_gradients: bool = False
     descended: tuple[int, Vector] | None = None
+    minimised: Vector | None = None
 
     @cached_property
     def gradient(self) -> Vector:
@@ -93,6 +111,23 @@ class Estate:
             u,
             smoothness=self.objective.curvature.b,
             rounds=self.round - since,
+        )
+
+    @cached_property
+    def own_minimiser(self) -> Vector | None:
+        """The minimiser of the own loss, where it is cheap."""
+        return own_minimiser(self.objective) if self.minimised is None else self.minimised
+
+    @cached_property
+    def own_end(self) -> Vector:
+        """Where the own loss alone leads: its minimiser, or some steps of its descent."""
+        if self.own_minimiser is not None:
+            return self.own_minimiser
+        return anchors.local_track(
+            self.objective.gradient,
+            self.x,
+            smoothness=self.objective.curvature.b,
+            rounds=_STEPS,
         )
 
     @cached_property
@@ -113,27 +148,43 @@ class Estate:
 
     @cached_property
     def believed(self) -> list[Prediction]:
-        """Those of them that are steady and within reach."""
+        """Those of them that are steady, within reach, and where the own loss bends evenly.
+
+        They extrapolate as if all losses were quadratics. Of its own loss a node can tell whether
+        it is one on the way there, or nearly; and a way that is much longer than all that the node
+        has come tells nothing.
+        """
         if self.recent is None:
             return []
         within = anchors.reach(self.recent, self.objective.curvature.a)
-        return [one for one in self.predictions if one.is_steady(self.x, within)]
+        within = min(within, _FARTHEST * norm(self.x - self.start))
+        steady = (one for one in self.predictions if one.is_steady(self.x, within))
+        return [one for one in steady if self._bends_evenly(one.point, _NEARLY_EVEN)]
 
     @cached_property
-    def bends_evenly(self) -> bool:
-        """Whether the own loss is a quadratic, or was one along the own path.
+    def is_quadratic(self) -> bool:
+        """Whether the own loss is a quadratic, as far as a node can tell.
 
-        A quadratic knows that it is one. Of other losses the path tells: their gradient then
-        changes evenly along it.
+        A quadratic knows that it is one. Other losses are asked along the ways from the iterate to
+        the start and to where the own loss leads: where a loss is flat, as Huber's is far out, the
+        path alone would tell nothing.
         """
         if self.objective.constant_hessian:
             return True
-        if self.recent is None or len(self.recent) < 2:
+        moved = not np.array_equal(self.start, self.x)
+        if moved and not self._bends_evenly(self.start, _EVEN):
             return False
-        first = self.recent.X[-1]
-        change = self.objective.gradient(first) - self.gradient
-        halfway = self.objective.gradient((self.x + first) / 2) - self.gradient
-        return norm(change) > 0 and norm(halfway - change / 2) <= _EVEN * norm(change)
+        if np.array_equal(self.own_end, self.x):
+            return moved
+        return self._bends_evenly(self.own_end, _EVEN)
+
+    def _bends_evenly(self, end: Vector, tolerance: float) -> bool:
+        """Whether the own gradient changes evenly between the iterate and that point."""
+        if self.objective.constant_hessian:
+            return True
+        change = self.objective.gradient(end) - self.gradient
+        halfway = self.objective.gradient((self.x + end) / 2) - self.gradient
+        return norm(change) > 0 and norm(halfway - change / 2) <= tolerance * norm(change)
 
     @cached_property
     def is_noisy(self) -> bool:
@@ -249,6 +300,11 @@ class Will(ABC):
     @property
     def by_gradients(self) -> bool:
         """Whether it may ask the loss for gradients only."""
+        return False
+
+    @property
+    def forgets(self) -> bool:
+        """Whether its node wants to be forgotten, also if it crashes."""
         return False
 
     @abstractmethod

@@ -3,6 +3,12 @@
 To first order the bias of a legacy H~ at an anchor y is proportional to (H~ - H)(y - x*). So
 (a) the anchor is extrapolated towards x*, and (b) the curvature is made right along the drift, the
 directions in which y - x* can be expected to lie. Top eigenvectors aim at the wrong subspace.
+
+Where nothing can be predicted, and the loss is no quadratic, its curvature at the iterate says
+little about the optimum: where it is locally flat the legacy would run away, where it is steep it
+would stay. The legacy then has the MEAN curvature on the way from the iterate to u, the minimiser
+of the node's own loss. Its gradient is that of the loss at both ends, so that it pulls no farther
+than the loss itself.
 """
 
 from __future__ import annotations
@@ -21,7 +27,16 @@ from bequest.model.wills.base import Bequest, Will
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Matrix, Vector
+    from bequest.model.objectives.base import Objective
     from bequest.model.wills.base import Estate
+
+# A way that is this much shorter than what the node has come is rounding.
+_ROUNDING = 1e-10
+# Places on a way, as parts of it, and their weights in a mean over it (Gauss-Legendre).
+_GAUSS = tuple(
+    (float((1 + t) / 2), float(w / 2))
+    for t, w in zip(*np.polynomial.legendre.leggauss(8), strict=True)
+)
 
 
 @dataclass(frozen=True)
@@ -29,8 +44,9 @@ class Drift(Will):
     """Anchor at the predicted optimum, with the curvature that the loss has along the drift.
 
     Where the own path does not predict the optimum reliably (too short, or bent too much) the
-    anchor is the iterate; the curvature there counts for quadratics only, other losses then get
-    the midpoint, as in Consensus. Where stochastic gradients make the path wander about, the
+    anchor is the iterate. The curvature there counts for quadratics only; a sketch of other losses
+    is that of the mean curvature on the way to the own minimiser, and with rank 0 they get the
+    midpoint, as in Consensus. Where stochastic gradients make the path wander about, the
     anchor is the middle of where it wanders. Everything sent is of constant size:
     what a leaver had inherited is compressed together with its own loss.
 
@@ -75,11 +91,9 @@ class Drift(Will):
         """Return the legacy at the predicted optimum, or at the iterate."""
         if not self.by_gradients and self.rank >= whole_hessian(estate.objective.dim):
             return FullHessian().decide(estate)  # no dearer, and nothing is left out
-        Q = _drift(estate, self.rank)
-        # Without a prediction, curvature at the iterate says something about quadratics only.
-        if not estate.believed and not (self.rank and Q.shape[1] and estate.bends_evenly):
+        if not estate.believed and (not self.rank or estate.is_noisy):
             return _without_prediction(estate, self.rank)
-        anchor = _anchor(estate)
+        Q, anchor = _drift(estate, self.rank), _anchor(estate)
         legacy = self._legacy(estate, anchor, Q)
         directions = f" and {legacy.rank} directions" if self.rank else ""
         why = f"{_where(estate)}, curvature {legacy.eta:.3g}{directions}"
@@ -90,6 +104,8 @@ class Drift(Will):
         curvature = estate.objective.curvature
         if not self.rank:
             s = anchor - estate.x
+            if norm(s) <= _ROUNDING * (norm(estate.x) + norm(estate.x - estate.start)):
+                return estate.anchored_at(anchor)  # too short a way to bend on
             bend = float(s @ (estate.objective.gradient(anchor) - estate.gradient) / (s @ s))
             return estate.anchored_at(anchor, _within(bend, curvature.a, curvature.b))
         product = _products(estate, anchor, Q)
@@ -104,8 +120,8 @@ class FullHessian(Will):
     """Anchor at the predicted optimum, with the whole Hessian: exact for quadratics.
 
     The farewell has 2 + (d + 1)/2 vectors; worth it where that is no more than a sketch costs.
-    Exact from the first checkpoint on are losses that know that they are quadratics (Quadratic,
-    LeastSquares); a Function has to show it on its path first.
+    Where nothing can be predicted, the Hessian of other losses is the mean one on the way to the
+    own minimiser.
 
     Beyond the paper.
     """
@@ -115,7 +131,7 @@ class FullHessian(Will):
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the second-order Taylor polynomial, its spectrum within [a, b]."""
-        if not estate.believed and not estate.bends_evenly:
+        if not estate.believed and estate.is_noisy:
             return _without_prediction(estate, rank=None)
         anchor, curvature = _anchor(estate), estate.objective.curvature
         hessian = _products(estate, anchor, np.eye(anchor.size))
@@ -143,13 +159,7 @@ class Budget(Will):
     needs_history = True  # what fits is anchored at a prediction
 
     def __post_init__(self) -> None:
-        number = isinstance(self.vectors, int | float | np.number)
-        number = number and not isinstance(self.vectors, bool)
-        if not (number and self.vectors >= 2 and np.isfinite(self.vectors)):
-            raise InvalidWill(
-                f"Budget(vectors={self.vectors!r}).",
-                remedy="Use at least 2: the linear term of the legacy, and the surplus.",
-            )
+        check_vectors("Budget", self.vectors)
 
     @property
     def title(self) -> str:
@@ -167,6 +177,16 @@ class Budget(Will):
         return self.choose(estate.objective.dim).decide(estate)
 
 
+def check_vectors(will: str, vectors: float) -> None:
+    """Refuse a budget that has no room for a memory, or is no number at all."""
+    number = isinstance(vectors, int | float | np.number) and not isinstance(vectors, bool)
+    if not (number and vectors >= 2 and np.isfinite(vectors)):
+        raise InvalidWill(
+            f"{will}(vectors={vectors!r}).",
+            remedy="Use at least 2: the linear term of the legacy, and the surplus.",
+        )
+
+
 def whole_hessian(dim: int) -> float:
     """Return how many vectors a symmetric matrix fills."""
     return (dim + 1) / 2
@@ -177,6 +197,8 @@ def _anchor(estate: Estate) -> Vector:
 
 
 def _where(estate: Estate) -> str:
+    if not estate.believed and _looks_homeward(estate):
+        return "no steady prediction, so exact at the iterate and at the own minimiser"
     if not estate.believed:
         return "no steady prediction, so anchored at the iterate"
     return f"anchored {norm(estate.believed[0].point - estate.x):.3g} ahead of the iterate"
@@ -185,8 +207,9 @@ def _where(estate: Estate) -> str:
 def _drift(estate: Estate, rank: int) -> Matrix:
     """Return an orthonormal basis of where the anchor's error is to be expected.
 
-    Ahead of the iterate; from the anchor to what else this epoch predicts, with other dampings
-    and before its latest pairs came in; and back along the path.
+    Ahead of the iterate, or else towards the own minimiser; from the anchor to what else this
+    epoch predicts, with other dampings and before its latest pairs came in; and back along the
+    path.
 
     As far as z = Hbar (x - x*) holds, all these predictions err by the same operator,
     (Hbar^-1 - B), on what each of them left unexplained (``anchors.predictions``): their
@@ -199,8 +222,12 @@ def _drift(estate: Estate, rank: int) -> Matrix:
         views += [before for one in estate.foreseen for before in one.earlier]
         directions.append(anchor - estate.x)
         directions += [view - anchor for view in views]
+    elif _looks_homeward(estate):
+        directions.append(estate.own_end - estate.x)
     if estate.recent is not None:
         directions += list(-np.diff(estate.recent.X, axis=0))
+    if rank > len(directions):  # a short path: what else points somewhere
+        directions += [estate.z, estate.gradient, estate.x - estate.start]
     Q = sketch.orthonormal(directions, rank=max(rank, 1))
     return Q if Q.size else np.empty((estate.x.size, 0))
 
@@ -208,16 +235,19 @@ def _drift(estate: Estate, rank: int) -> Matrix:
 def _products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
     """Return H Q at the anchor, or None if what the loss gives cannot be that.
 
-    By Hessian-vector products, unless they are unwelcome or implausible; then by differences of
-    gradients over the length of the drift.
+    Without a prediction it is the mean of H on the way to the own minimiser. By Hessian-vector
+    products, unless they are unwelcome, dear or implausible; then by differences of gradients over
+    the length of the drift.
     """
     loss, curvature = estate.objective, estate.objective.curvature
-    ways = ("secant",) if estate.by_gradients else ("products", "secant")
+    homeward = not estate.believed and _looks_homeward(estate)
+    dear = homeward and estate.own_minimiser is None
+    ways = ("secant",) if estate.by_gradients or dear else ("products", "secant")
     for way in ways if Q.shape[1] else ():
-        if way == "products" and Q.shape[1] == loss.dim:
-            product = loss.hessian(anchor) @ Q
+        if way == "products" and homeward:
+            product = _homeward(estate, Q)
         elif way == "products":
-            product = np.array([loss.hvp(anchor, q) for q in Q.T]).T
+            product = _product(loss, anchor, Q)
         else:
             here, length = loss.gradient(anchor), _length(estate, anchor)
             product = np.array([loss.gradient(anchor + length * q) - here for q in Q.T]).T / length
@@ -226,8 +256,44 @@ def _products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
     return None
 
 
+def _homeward(estate: Estate, Q: Matrix) -> Matrix:
+    """Return the mean of H on the way from the iterate to the own minimiser, times Q."""
+    loss, home = estate.objective, estate.own_end
+    ahead = home - estate.x
+    parts = [w * _product(loss, estate.x + t * ahead, Q) for t, w in _GAUSS]
+    mean: Matrix = np.sum(parts, axis=0)
+    return _with_secant(mean, Q, ahead, loss.gradient(home) - estate.gradient)
+
+
+def _with_secant(product: Matrix, Q: Matrix, s: Vector, y: Vector) -> Matrix:
+    """Return B Q of a matrix close to H with B s = y, given H Q with s in the span of Q.
+
+    A few places may all miss where a loss bends, as Huber's does near its samples only; the change
+    of its gradient does not. This is the BFGS update, which keeps a matrix positive.
+    """
+    bent = product @ (Q.T @ s)
+    along, change = float(s @ bent), float(s @ y)
+    if not change > 0:
+        return product
+    missing = np.outer(y, y @ Q) / change
+    return product + missing - (np.outer(bent, bent @ Q) / along if along > 0 else 0.0)
+
+
+def _product(loss: Objective, x: Vector, Q: Matrix) -> Matrix:
+    if Q.shape[1] == loss.dim:
+        return np.asarray(loss.hessian(x) @ Q)
+    return np.array([loss.hvp(x, q) for q in Q.T]).T
+
+
+def _looks_homeward(estate: Estate) -> bool:
+    """Whether curvature at one place says little, so that the way to the own minimiser counts."""
+    return not estate.is_quadratic and not np.array_equal(estate.own_end, estate.x)
+
+
 def _length(estate: Estate, anchor: Vector) -> float:
-    """Return how long the drift is: ahead to the anchor, or else back along the path."""
+    """Return how long the drift is: ahead, or else back along the path."""
+    if not estate.believed and _looks_homeward(estate):
+        return norm(estate.own_end - anchor)
     ahead = norm(anchor - estate.x)
     if ahead > 0 or estate.recent is None:
         return ahead or 1.0

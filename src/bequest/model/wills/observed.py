@@ -69,7 +69,7 @@ def _views(estate: Estate, own: Matrix | None) -> list[_View]:
         points += [best.point, *best.earlier]
     optima = tuple((point, estate.objective.gradient(point)) for point in points)
     views = [_View(slope if own is None else own, optima)]
-    if own is not None and not estate.bends_evenly:
+    if own is not None and not estate.is_quadratic:
         views.append(_View(slope, optima[:1]))
     return views
 

@@ -33,6 +33,11 @@ class Classic(Will):
         """Return nothing at all."""
         return Bequest("classic", "drop and restart", restart=True)
 
+    @property
+    def forgets(self) -> bool:
+        """Yes."""
+        return True
+
 
 @dataclass(frozen=True)
 class Forgetful(Will):
@@ -46,6 +51,11 @@ class Forgetful(Will):
     def decide(self, estate: Estate) -> Bequest:  # noqa: ARG002 - it forgets without looking
         """Return no legacy."""
         return Bequest("none", "forgets its own loss, as asked")
+
+    @property
+    def forgets(self) -> bool:
+        """Yes."""
+        return True
 
 
 @dataclass(frozen=True)
