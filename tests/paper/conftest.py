@@ -1,4 +1,4 @@
-"""Small made-up results of all twelve studies, with numbers that can be checked by hand."""
+"""Small made-up results of all thirteen studies, with numbers that can be checked by hand."""
 
 import numpy as np
 import pytest
@@ -266,6 +266,138 @@ def rules():
         yield Result("rules", name, params, {}, {"decisions": decisions})
 
 
+# will -> its errors on four instances; the better of forgetting and GT-C has 1, 1, 2 and 0.1
+ON_THE_BED = {
+    "forgetful": (1.0, 4.0, 2.0, 5.0),
+    "GT-C": (3.0, 1.0, 2.0, 0.1),
+    "GT-M": (3.0, 4.0, 2.0, 1.0),
+    "observed": (1.0, 1.1, 0.02, 1e-4),
+    "Drift(0)": (3.0, 1.1, 0.02, 1e-4),
+    "Drift(2)": (1.5, 0.5, 0.02, 1e-5),
+    "Drift(4)": (1.5, 0.5, 0.02, 1e-5),
+    "FullHessian": (1e-15, 1e-15, 0.02, 1e-15),
+}
+
+
+def robustness():
+    ways = ("gradient tracking", "NIDS", "NIDS, Hessian, equal bytes")
+    runs = [[way, will] for way in ways for will in ON_THE_BED]
+    bias = np.array([ON_THE_BED[will] for _, will in runs]).T
+    for first in (10_000, 10_004):
+        arrays = {
+            "bias": bias,
+            "vectors": np.full(bias.shape, 2.0),
+            "illegal": np.zeros(bias.shape),
+            "stage": np.array([0.9, 0.2, 0.3, 1e-3]),
+            "scale": np.full(4, 16.0),
+        }
+        instances = [
+            {
+                "seed": first + index,
+                "family": "logistic" if index == 2 else "quadratics, tilted",
+                "network": "ring",
+                "nodes": 8,
+                "dim": 20 if index == 1 else 5,
+                "exits": [3] * (1 + index % 2),
+                "most heterogeneous": True,
+                "quadratic": index != 2,
+            }
+            for index in range(4)
+        ]
+        facts = {"runs": runs, "instances": instances}
+        yield Result("robustness", f"seeds-{first}", {"first": first, "count": 4}, arrays, facts)
+
+
+# method -> the vectors per edge that it needs; the first two need more where PROTOTYPES says so
+VECTORS = {
+    "gradient tracking": 600,
+    "DIGing": 620,
+    "EXTRA": 100,
+    "exact diffusion": 70,
+    "ADMM": 90,
+    "NIDS": 60,
+    "NIDS-H": 50,
+}
+PROTOTYPES = {
+    "sec51": 600,
+    "stress": 2517,
+    "tilt100": 2432,
+    "ring20": 1990,
+    "ring100": 48000,
+    "grid": 3101,
+    "grid-stress": 14934,
+    "breast-cancer": 6524,
+    "digits": 3134,
+}
+NIDS_RUNS = [f"{m}, equal {b}" for m in ("NIDS", "NIDS-H") for b in ("rounds", "bytes")]
+
+
+def needed(setup, label, scale=1.0):
+    two = label in ("gradient tracking", "DIGing")
+    vectors = round(VECTORS[label] * (PROTOTYPES[setup] / 600 if two else 1) * scale)
+    rounds = vectors // (2 if two else 1)
+    return {"rounds": rounds, "vectors": vectors, "gradients": rounds + 1}
+
+
+def cases_of(part, names):
+    """The cases of a part: its parameters, its name, and a scale that differs by seed."""
+    for name in names:
+        if name in ("breast-cancer", "digits"):
+            yield {"part": part, "setup": name}, f"part-{part}_setup-{name}", 1.0
+            continue
+        for seed, scale in enumerate((1.0, 1.1, 0.9)):
+            params = {"part": part, "setup": name, "seed": seed}
+            yield params, f"part-{part}_setup-{name}_seed-{seed:02d}", scale
+
+
+def methods():
+    for name in PROTOTYPES:
+        for label in VECTORS:
+            params = {"part": "tuned", "setup": name, "method": label}
+            seeds = [needed(name, label, 0.9)] * SEEDS
+            case = f"part-tuned_setup-{name}_method-{label.replace(' ', '-')}"
+            yield Result("methods", case, params, {}, {"factor": 2.0**0.5, "seeds": seeds})
+    for params, case, scale in cases_of("speed", PROTOTYPES):
+        found = {
+            label: needed(params["setup"], label, scale if label == "NIDS" else 1.0)
+            for label in VECTORS
+        }
+        if params["setup"] == "stress":
+            found["DIGing"] = dict.fromkeys(("rounds", "vectors", "gradients"))
+        facts = {"methods": found, "DGD": {"left": 1.5, "rounds": 2000}, "longest": 600}
+        yield Result("methods", case, params, {}, facts)
+    leaving = ("sec51", "stress", "tilt100", "tilt100-late", "d100", "breast-cancer", "digits")
+    for params, case, scale in cases_of("exits", leaving):
+        biases = {"gradient tracking, the setup's step": 2e-3, "gradient tracking": 1e-3}
+        biases |= dict.fromkeys(NIDS_RUNS, 1e-05 * scale)
+        if params["setup"] == "digits":
+            biases["gradient tracking, tuned step"] = 2e-6
+        found = {
+            will: {run: {"status": "unfinished", "bias": bias} for run, bias in biases.items()}
+            for will in ("Consensus", "Drift(0)", "Drift(4)", "FullHessian", "Adaptive")
+            if will != "FullHessian" or params["setup"] in leaving[:4]
+        }
+        yield Result("methods", case, params, {}, {"wills": found})
+    for params, case, scale in cases_of("bumps", leaving[:3]):
+        levels = {f"{level:g}": {"return": 1.0, "crash": 2.0 * scale} for level in (1e-2, 1e-5)}
+        peaks = {label: dict(levels) for label in VECTORS}
+        if params["setup"] == "stress":  # too slow for the last stage
+            peaks["DIGing"]["1e-05"] = None
+        vanished = {
+            str(t): {
+                "farewell": 1e-3,
+                "forgotten": 1.0,
+                "recalled": 1.0 if t == 3 else 4e-3 * scale,
+                "unguarded": 4e-3 * scale,
+                "trusted": t > 3,
+            }
+            for t in (3, 50)
+        }
+        labels = ("gradient tracking", "NIDS", "NIDS-H")
+        facts = {"peaks": peaks, "vanished": dict.fromkeys(labels, vanished)}
+        yield Result("methods", case, params, {}, facts)
+
+
 STUDIES = {
     "trajectories": trajectories,
     "stress": stress,
@@ -279,6 +411,8 @@ STUDIES = {
     "crossover": crossover,
     "beyond": beyond,
     "rules": rules,
+    "robustness": robustness,
+    "methods": methods,
 }
 
 

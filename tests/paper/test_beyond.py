@@ -6,7 +6,7 @@ import pytest
 from bequest.model import wills
 from bequest.paper import studies
 from bequest.paper.store import read_all
-from bequest.paper.studies import beyond
+from bequest.paper.studies import beyond, setups
 from bequest.paper.studies.study import carry_out
 
 FEW = 3
@@ -78,7 +78,7 @@ def test_breast_cancer():
 def test_a_legacy_outside_its_range_is_counted(monkeypatch):
     setup = beyond.DRAWN["sec51"].setup(0)
     run = setup.run(wills.Drift(2), setup.worst_leave([30, 40]), rounds=40)
-    assert beyond.illegal(run) == 0
+    assert setups.illegal(run) == 0
     low, high = run.departures[0].legacy.curvature
     node = run.departures[0].node
     for name in ("a", "b"):
@@ -86,7 +86,7 @@ def test_a_legacy_outside_its_range_is_counted(monkeypatch):
         narrowed[node] = (low + high) / 2
         with monkeypatch.context() as patch:
             patch.setattr(run.problem, name, narrowed)
-            assert beyond.illegal(run) == 1
+            assert setups.illegal(run) == 1
 
 
 @pytest.mark.slow

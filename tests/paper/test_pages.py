@@ -25,6 +25,8 @@ ORDER = [
     "crossover",
     "beyond",
     "rules",
+    "robustness",
+    "methods",
 ]
 VOID = {"meta", "br", "img", "hr", "link", "input"}
 
@@ -152,6 +154,8 @@ def test_every_study_has_its_section_in_order(everything):
         "crossover": ["Sec. Conclusion", "crossover"],
         "beyond": ["Sec. Conclusion", "a Hessian sketch", "future work"],
         "rules": ["eq:anchor", "detects this from observables"],
+        "robustness": ["cor:selective", "by more than the certification slack"],
+        "methods": ["prop:invariant", "any off-the-shelf decentralized method applies verbatim"],
     }.items(),
 )
 def test_the_papers_claims_are_quoted(everything, study, claims):
@@ -163,7 +167,9 @@ def test_the_papers_claims_are_quoted(everything, study, claims):
 def test_the_numbers_say_how_many_seeds_they_rest_on(everything):
     page = read(everything)
     for study in ORDER:
-        if study not in ("real", "lower-bound"):
+        if study == "robustness":
+            assert "8 instances" in section(page, study)
+        elif study not in ("real", "lower-bound"):
             assert "3 seeds" in section(page, study), study
 
 
@@ -203,7 +209,7 @@ def test_a_study_that_is_missing_is_named_with_its_command(told, studies):
     assert "<h1>1 of the paper's 10 items, regenerated</h1>" in page
     assert "<title>bequest: 1 of the paper's 10 items, regenerated</title>" in page
     # in the table at the top and below, where what goes beyond the paper is listed too
-    assert page.count("not computed</span>") == 2 * 11
+    assert page.count("not computed</span>") == 2 * 13
 
 
 def test_no_results_at_all(tmp_path):
@@ -492,6 +498,166 @@ def test_part_of_the_rules_is_told_as_far_as_it_goes(told, studies, which):
     assert "9 of the 10 setups have not been computed" in part
     assert "1 seed per setup, 4 decisions" in part
     assert len(re.findall(r'<li class="(?:good|differs)"', part)) == (2 if which == 0 else 3)
+
+
+def bedded(results, will, way="gradient tracking", name="bias", **changes):
+    """The results on the hostile bed, a will being otherwise on the instances of these numbers."""
+    found = []
+    for result in results:
+        numbers = result.arrays[name].copy()
+        column = result.facts["runs"].index([way, will])
+        for index, value in changes.items():
+            numbers[int(index[1:]), column] = value
+        found.append(replace(result, arrays={**result.arrays, name: numbers}))
+    return found
+
+
+def test_the_numbers_of_the_hostile_bed_are_right(everything):
+    page = read(everything)
+    assert verdict_of(page, "robustness").startswith("missed")
+    found = cells(page, "robustness")
+    # over the better of both, over forgetting, over GT-C; with three methods all the same
+    mean = (1 / 3 * 1.1 * 0.01 * 1e-3) ** 0.25
+    row = "adaptive 2 0.0 / 0.0 / 0.0%, 1.10 0.0 / 0.0 / 0.0%, 1 0.0 / 0.0 / 0.0%, 1.10"
+    assert found.count(f"{row} {mean:.4f}") == 3
+    row = "GT-C 2 25.0 / 25.0 / 0.0%, 3 25.0 / 25.0 / 0.0%, 3 0.0 / 0.0 / 0.0%, 1 1"
+    assert found.count(row) == 3
+    # what is rounding counts as 1e-9 of the start's error
+    row = "FullHessian 2 0.0 / 0.0 / 0.0%, 0.0100 0.0 / 0.0 / 0.0%, 0.0100"
+    assert any(line.startswith(row) for line in found)
+    # stages: one, two (0.3 is not above 0.3), none, one of each four
+    text = " ".join(Outline(section(page, "robustness")).text.split())
+    assert "above 0.3 (2) 0.1 to 0.3 (4) 0.01 to 0.1 (0) below 0.01 (2)" in text
+    assert "above 0.3: 0.0%, 0.1 to 0.3: 0.0%, below 0.01: 0.0%" in text
+
+
+def test_the_file_of_the_hostile_bed_has_the_same_numbers(everything):
+    found = {(r["setting"], r["subject"], r["quantity"]): r for r in rows(everything, "robustness")}
+    row = found["gradient tracking, all stages", "Drift(0)", "error over better of both"]
+    assert [row[k] for k in ("seeds", "worst")] == ["8", "3"]
+    row = found["NIDS, below 0.01", "adaptive", "error over forgetful"]
+    assert [float(row[k]) for k in ("seeds", "worst")] == [2, 2e-5]
+    assert ("NIDS, 0.01 to 0.1", "adaptive", "error over forgetful") not in found
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"_0": 60.0}, "more than 10 times worse on 25.0% of the instances and not at most 1.5%"),
+        ({"_0": 60.0}, "the default is 60 times worse than the better of both on one instance"),
+        ({"_0": np.inf}, "2 of 192 runs diverged"),
+        (
+            {"_3": 0.5},
+            "up to 15 unknowns: the default is more than 1.2 times worse than the better",
+        ),
+        ({"name": "illegal", "_0": 1.0}, "2 legacies are curved as their losses cannot be"),
+    ],
+)
+def test_a_default_that_is_not_to_be_trusted_misses_its_targets(told, studies, changes, said):
+    results = bedded(studies["robustness"], "observed", **changes)
+    assert said in verdict_of(told(*results), "robustness")
+    assert said not in verdict_of(told(*studies["robustness"]), "robustness")
+
+
+def test_a_hessian_that_is_not_exact_misses_its_target(told, studies):
+    page = told(*bedded(studies["robustness"], "FullHessian", _0=1e-7))
+    assert "FullHessian is not exact on 2 instances with quadratics" in verdict_of(
+        page, "robustness"
+    )
+
+
+def test_a_run_that_diverged_is_worse_than_any_number(told, studies):
+    page = told(*bedded(studies["robustness"], "observed", way="NIDS", _0=np.inf))
+    (row,) = [line for line in cells(page, "robustness") if "diverged diverged" in line]
+    assert row.startswith("adaptive 2 25.0 / 25.0 / 25.0%, diverged")
+
+
+def test_part_of_the_hostile_bed_is_told_as_far_as_it_goes(told, studies):
+    part = section(told(studies["robustness"][0]), "robustness")
+    assert "4 instances" in part
+    assert "<figure>" in part
+
+
+def test_the_numbers_of_the_methods_are_right(everything):
+    page = read(everything)
+    found = cells(page, "methods")
+    # median, worst, gradients, tuned at, gains over gradient tracking, prototype
+    assert "gradient tracking 600 600 301 540 1.41 1 1 545" in found
+    assert "NIDS 60 66 61 54 1.41 10 9.09 68" in found
+    assert "DIGing not reached not reached not reached 2341 1.41 0 0" in found
+    # after departures: a hundredth of gradient tracking's error, and what the seeds make of it
+    assert any(row.startswith("Adaptive 2.0·10⁻³ (2.0·10⁻³) 1.0·10⁻³") for row in found)
+    assert any(row.startswith("Adaptive 2 (2) 0.0100 (0.0110)") for row in found)
+    assert "exact diffusion 1 1 2 2.20" in found  # peaks
+    assert any(row.startswith("3 1 (1) 4.0·10⁻³") and row.endswith(" 0") for row in found)
+    text = " ".join(Outline(section(page, "methods")).text.split())
+    assert (
+        "It ends at 1.0·10⁻⁵; gradient tracking with a step tuned on these data, at 2.0·10⁻⁶"
+        in text
+    )
+    assert "DGD does not get there: it is left with 1.50 times the error of the start" in text
+
+
+def test_the_targets_of_the_methods_are_held_against_the_results(everything, told, studies):
+    assert verdict_of(read(everything), "methods").startswith("met")
+    results = []
+    for result in studies["methods"]:
+        facts = result.facts
+        if result.params["part"] == "speed" and result.params["setup"] == "sec51":
+            slow = {**facts["methods"], "NIDS": {"rounds": 210, "vectors": 210, "gradients": 211}}
+            facts = {**facts, "methods": slow}
+        if result.params["part"] == "exits" and result.params["setup"] == "d100":
+            worse = {
+                will: {run: {**one, "bias": 5e-3} for run, one in runs.items()}
+                | {"gradient tracking": runs["gradient tracking"]}
+                for will, runs in facts["wills"].items()
+            }
+            facts = {"wills": worse}
+        if result.params["part"] == "bumps" and result.params["setup"] == "sec51":
+            high = {level: {"return": 3.0, "crash": 5.0} for level in ("0.01", "1e-05")}
+            lost = {t: {**one, "recalled": 1.0} for t, one in facts["vanished"]["NIDS"].items()}
+            facts = {
+                "peaks": {**facts["peaks"], "NIDS": high},
+                "vanished": {**facts["vanished"], "NIDS": lost},
+            }
+        results.append(replace(result, facts=facts))
+    page = told(*results)
+    said = verdict_of(page, "methods")
+    assert said.startswith("missed")
+    for reason in (
+        "NIDS takes 210 vectors and not 68, 54 with the best of many paces (Sec. 5.1)",
+        "NIDS gains 2.86 on one seed",
+        "NIDS-H with Adaptive() at equal bytes ends 5 times as far away (d = 100",
+        "3 after a return with NIDS",
+        "5 after a crash with NIDS",
+        "NIDS is 1000 times off",
+    ):
+        assert reason in said, reason
+    assert "3 seeds of 3 more than 3 times" in Outline(section(page, "methods")).text
+
+
+def test_the_file_of_the_methods_has_the_same_numbers(everything):
+    found = {(r["setting"], r["subject"], r["quantity"]): r for r in rows(everything, "methods")}
+    row = found["Sec. 5.1", "NIDS", "gain in vectors"]
+    assert [float(row[k]) for k in ("seeds", "median", "worst")] == pytest.approx([3, 10, 600 / 66])
+    row = found["stress, κ = 100", "DIGing", "seeds that did not get there"]
+    assert row["median"] == "3"
+    assert ("stress, κ = 100", "DIGing", "vectors to 1e-6") not in found
+    row = found["Sec. 5.1, k = 4, t₁ = 50", "NIDS-H, equal bytes, Adaptive", "limit error"]
+    assert [float(row[k]) for k in ("median", "worst")] == pytest.approx([1e-5, 1.1e-5])
+    row = found["Sec. 5.1", "NIDS", "peak after a crash at 0.01"]
+    assert [float(row[k]) for k in ("median", "worst")] == pytest.approx([2, 2.2])
+    row = found["Sec. 5.1", "NIDS", "recalled over farewell, round 50"]
+    assert float(row["median"]) == pytest.approx(4)
+
+
+@pytest.mark.parametrize("part", ["speed", "exits", "bumps"])
+def test_part_of_the_methods_is_told_as_far_as_it_goes(told, studies, part):
+    some = [result for result in studies["methods"] if result.params["part"] == part]
+    page = section(told(some[0]), "methods")
+    assert "<figure>" in page
+    assert "18 of the 19 setups have not been computed" in page
+    assert "1 seed per drawn setup" in page
 
 
 def test_divergence_is_a_word(told, studies, tmp_path):

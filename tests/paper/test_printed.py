@@ -7,7 +7,7 @@ import scenarios
 from translation import spec
 
 import bequest as bq
-from bequest.core import tracking
+from bequest.core import rounds
 from bequest.paper import printed
 from bequest.paper.printed import PrintedHandoff
 
@@ -22,8 +22,8 @@ def test_the_printed_correction_is_exact_for_the_iterate_and_for_no_other_anchor
         legacy = bq.Legacy.anchored(
             0, anchor=anchor, value=f.value(anchor), gradient=f.gradient(anchor), eta=3.0
         )
-        surplus = tracking.surplus(z_leaver, f.gradient(x_leaver))
-        ours = tracking.receive(x_heir, z_heir, legacy, surplus)
+        surplus = rounds.surplus(z_leaver, f.gradient(x_leaver))
+        ours = rounds.receive(x_heir, z_heir, legacy, surplus)
         corrected = printed.receive(x_heir, z_heir, legacy, z_leaver, anchor)
         assert np.allclose(ours, corrected, atol=1e-12) is exact
 

@@ -17,4 +17,6 @@ NAMES = (
     "crossover",
     "beyond",
     "rules",
+    "robustness",
+    "methods",
 )

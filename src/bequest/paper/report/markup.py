@@ -67,8 +67,8 @@ def each(tag: str, texts: Iterable[str]) -> str:
 
 
 def method(name: str, shown: str = "") -> str:
-    """Return a method's name with a dot in its colour."""
-    role = palette.WILLS.get(name, "muted")
+    """Return the name of a method or a will with a dot in its colour."""
+    role = (palette.WILLS | palette.ITERATIONS).get(name, "muted")
     return f'<span class="method" style="--dot:var(--{role})">{escape(shown or name)}</span>'
 
 

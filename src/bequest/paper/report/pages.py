@@ -170,7 +170,7 @@ def _introduction(verdicts: Mapping[str, Verdict]) -> str:
         f"where the paper has one run. {_tally(verdicts)} Where we differ, the section says why. "
         "Legacy-GT selects its anchors by true distances to the optimum here, as the paper's "
         "experiments do. "
-        "The last two sections go beyond the paper, against targets of our own.</p>"
+        "The last three sections go beyond the paper, against targets of our own.</p>"
     )
 
 

@@ -49,6 +49,18 @@ WILLS = {
     "always consensus": "gt-c",
     "observed, with drift": "drift",
 }
+# how nodes iterate
+ITERATIONS = {
+    "gradient tracking": "gt-c",
+    "gradient tracking, the setup's step": "gt-c",
+    "DIGing": "muted",
+    "EXTRA": "gt-m",
+    "exact diffusion": "gt-p",
+    "ADMM": "admm",
+    "NIDS": "legacy",
+    "NIDS-H": "drift",
+    "DGD": "classic",
+}
 
 
 def declarations(colours: dict[str, str]) -> str:

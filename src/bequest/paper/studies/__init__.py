@@ -1,4 +1,4 @@
-"""The paper's figures and tables, one declarative study each; and two beyond the paper.
+"""The paper's figures and tables, one declarative study each; and three beyond the paper.
 
 A study measures and writes files (``bequest.paper.store``); ``bequest.paper.report`` reads those
 files and nothing else.

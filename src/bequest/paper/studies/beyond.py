@@ -36,8 +36,6 @@ WILLS: dict[str, Will] = {
     "Drift(4), secant": wills.Drift(4, hessian="secant"),
     "FullHessian": wills.FullHessian(),
 }
-# A curvature may leave its range by this fraction of the largest one: rounding.
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +101,9 @@ def _told(run: Run) -> dict[str, object]:
         "status": str(run.status),
         "bias": setups.bias(run),
         **setups.largest(run),
-        "illegal": illegal(run),
+        "illegal": setups.illegal(run),
         "choices": setups.choices(run),
     }
-
-
-def illegal(run: Run) -> int:
-    """Return how many legacies have a curvature outside the range of their loss."""
-    count = 0
-    for record in run.departures:
-        if record.legacy is not None:
-            a, b = float(run.problem.a[record.node]), float(run.problem.b[record.node])
-            low, high = record.legacy.curvature
-            count += not (a - ROUNDING * b <= low and high <= b + ROUNDING * b)
-    return count
 
 
 def seeds_of(name: str) -> int:

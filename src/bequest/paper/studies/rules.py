@@ -31,10 +31,10 @@ LEAVERS, GAP = 3, 20
 EXITS = (10, 15, 25, 40, 60, 100, 200, 400)
 PAPER_BRANCHES: tuple[Branch, ...] = ("consensus", "local", "none")
 RULES: dict[str, Will] = {
-    "observed": wills.Adaptive(branches=PAPER_BRANCHES),
+    "observed": wills.Adaptive(vectors=2, branches=PAPER_BRANCHES),
     "certified": wills.Adaptive(rule="certified"),
     "paper's oracle": wills.Adaptive(rule="oracle"),
-    "observed, with drift": wills.Adaptive(),
+    "observed, with drift": wills.Adaptive(vectors=2),
 }
 
 

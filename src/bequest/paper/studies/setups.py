@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bequest.core.arrays import norm
+from bequest.core.methods import GradientTracking
 from bequest.model import events, graphs, problems, wills
-from bequest.solver import GradientTracking, calibrate, solve
+from bequest.solver import calibrate, solve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,8 @@ NODES, DIM, CHORDS = 20, 10, 15
 SEEDS = 20
 # Rounds between two departures of tab:stress.
 GAP = 40
+# A curvature may leave its range by this fraction of the largest one: rounding.
+ROUNDING = 1e-9
 
 # By the names of the paper. Its experiments select Legacy-GT's anchors by oracle distances.
 PAPER: dict[str, Will] = {
@@ -144,6 +147,17 @@ def bias(run: Run) -> float:
     A run that diverged has one too: with a smaller step it would converge to that limit.
     """
     return norm(run.surrogate_minimiser - run.optimum)
+
+
+def illegal(run: Run) -> int:
+    """Return how many legacies have a curvature outside the range of their loss."""
+    count = 0
+    for record in run.departures:
+        if record.legacy is not None:
+            a, b = float(run.problem.a[record.node]), float(run.problem.b[record.node])
+            low, high = record.legacy.curvature
+            count += not (a - ROUNDING * b <= low and high <= b + ROUNDING * b)
+    return count
 
 
 def spaced(first: int, departures: int) -> list[int]:

@@ -1,0 +1,138 @@
+"""The hostile bed: what it is made of, what is measured on it, and that it is sound."""
+
+import numpy as np
+import pytest
+
+from bequest.model import wills
+from bequest.paper import studies
+from bequest.paper.report.sections import bed
+from bequest.paper.report.sections import robustness as section
+from bequest.paper.store import Result, read_all
+from bequest.paper.studies import hostile, robustness
+from bequest.paper.studies.study import carry_out
+
+CYCLE = len(hostile.FAMILIES) * len(hostile.GRAPHS)
+
+
+@pytest.fixture(scope="module")
+def cycle():
+    return [hostile.instance(seed) for seed in range(CYCLE)]
+
+
+def test_a_seed_is_one_instance(cycle):
+    again = hostile.instance(7)
+    for name in ("family", "network", "departures", "chosen"):
+        assert getattr(again, name) == getattr(cycle[7], name)
+    np.testing.assert_array_equal(again.start, cycle[7].start)
+    np.testing.assert_array_equal(again.optimum, cycle[7].optimum)
+    np.testing.assert_array_equal(again.graph.edges, cycle[7].graph.edges)
+
+
+def test_nobody_tunes_on_what_is_reported():
+    reported = {
+        seed
+        for case in studies.find("robustness").cases
+        for seed in range(case.params["first"], case.params["first"] + case.params["count"])
+    }
+    assert reported == set(hostile.HELD_OUT)
+    assert not reported & set(hostile.DEV)
+    assert robustness.BATCH == CYCLE
+
+
+def test_a_cycle_holds_every_family_on_every_kind_of_graph(cycle):
+    kinds = {"star": "star or complete", "complete": "star or complete"}
+    met = {(one.family, kinds.get(one.network, one.network)) for one in cycle}
+    assert met == {(family, kind) for family in hostile.FAMILIES for kind in hostile.GRAPHS}
+
+
+def test_instances_are_as_described_and_well_posed(cycle):
+    for one in cycle:
+        assert 2 <= one.n - len(one.departures)
+        assert one.n <= hostile.NODES
+        assert 1 <= one.dim <= 40
+        assert 1 <= one.first <= one.rounds <= hostile.LAST
+        assert [d.round for d in one.departures] == sorted(d.round for d in one.departures)
+        assert len({d.node for d in one.departures}) == len(one.departures) <= hostile.MOST_LEAVERS
+        assert one.problem.regime == "SC"
+        assert one.start.shape == (one.n, one.dim)
+        # x* is known far better than the smallest error that counts
+        off = np.linalg.norm(one.problem.gradient(one.optimum)) / one.problem.a.sum()
+        assert off < 0.1 * bed.FLOOR * one.scale, one.seed
+    # of everything there is some
+    assert {len(one.departures) for one in cycle} == {1, 2, 3, 4}
+    assert any(one.first == one.rounds and len(one.departures) > 1 for one in cycle)
+    assert {one.chosen for one in cycle} == {False, True}
+    assert np.mean([one.first < 50 for one in cycle]) > 0.5
+    assert np.mean([one.dim <= section.SMALL for one in cycle]) > 0.7
+    apart = [np.ptp(one.start, axis=0).any() for one in cycle]
+    assert 0 < np.mean(apart) < 0.5
+    assert any(not one.start.any() for one in cycle)
+
+
+def test_the_stages_are_all_there(cycle):
+    stages = np.array([one.stage for one in cycle])
+    counts = [
+        ((stages > low) & (stages <= high)).sum()
+        for low, high in ((0.3, np.inf), (0.1, 0.3), (0.01, 0.1), (0.0, 0.01))
+    ]
+    assert sum(counts) == CYCLE
+    assert counts[0] > CYCLE / 3
+    assert min(counts) > 0
+
+
+def test_twice_the_rounds_leave_the_same_nodes_twice_as_late(cycle):
+    run = cycle[3].run(wills.Forgetful(), times=2)
+    assert [(r.node, r.round) for r in run.departures] == [
+        (d.node, 2 * d.round) for d in sorted(cycle[3].departures, key=lambda d: (d.round, d.node))
+    ]
+
+
+@pytest.fixture(scope="module")
+def few():
+    """What is measured of a few instances, one of each family."""
+    return robustness.measure(first=10_000, count=len(hostile.FAMILIES))
+
+
+def test_what_is_measured_is_sound(few):
+    runs = [tuple(run) for run in few.facts["runs"]]
+    assert runs == list(robustness.RUNS)
+    shape = (len(few.facts["instances"]), len(runs))
+    for name in ("bias", "vectors", "illegal"):
+        assert few.arrays[name].shape == shape
+    assert np.isfinite(few.arrays["bias"]).all()
+    assert not few.arrays["illegal"].any()
+    # nothing of a forgotten node is left, whatever the method
+    forgotten = [run for run in runs if run[1] == "forgetful"]
+    columns = few.arrays["bias"][:, [runs.index(run) for run in forgotten]]
+    np.testing.assert_allclose(columns, columns[:, :1] * np.ones(len(forgotten)), rtol=1e-6)
+    quadratic = [one["quadratic"] for one in few.facts["instances"]]
+    whole = few.arrays["bias"][:, runs.index(("gradient tracking", "FullHessian"))]
+    assert any(quadratic)
+    assert (whole <= bed.FLOOR * few.arrays["scale"])[quadratic].all()
+
+
+def test_the_report_reads_what_the_study_writes(few):
+    params = {"first": 10_000, "count": len(hostile.FAMILIES)}
+    result = Result("robustness", "seeds-10000", params, few.arrays, few.facts)
+    found = bed.Bed.of([result])
+    assert found.ways == tuple(robustness.WAYS)
+    assert section.DEFAULT in found.runs
+    assert robustness.WILLS[section.DEFAULT[1]] == wills.Adaptive()
+    account = section.tell([result])
+    assert account.checks
+    assert set(section.SHOWN) <= set(robustness.WILLS | robustness.RULES)
+
+
+@pytest.mark.slow
+def test_all_instances(tmp_path):
+    carry_out([studies.find("robustness")], tmp_path)
+    found = bed.Bed.of(read_all(tmp_path, "robustness"))
+    assert len(found) == len(hostile.HELD_OUT)
+    assert np.isfinite(found.errors).all()
+    assert not found.illegal.any()
+    whole = found.only(found.quadratic).error(section.WHOLE)
+    assert whole.max() <= section.EXACT
+    # late exits: no drift is ever worse than what the paper has
+    late = found.only(found.stage <= 0.01)
+    for will in ("Drift(0)", "Drift(2)", "Drift(4)", "FullHessian"):
+        assert late.tally((bed.PLAIN, will), bed.BETTER).worst <= 1.2, will
