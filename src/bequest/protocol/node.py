@@ -139,13 +139,13 @@ class Node(Dispatcher):
                 return self._on_leave(event)
             case Apply() if self.purpose is not None:
                 return self._tell(m.Request(self.purpose, self.host, self._known, self.incarnation))
-            case Receipt() if self.receipt is None:
+            case Receipt():
                 self.receipt = event.legacy
             case OptimumMoved():
                 executor = self.executor
                 executor.setting = replace(executor.setting, optimum=event.optimum)
-            case Apply() | Receipt():
-                pass  # a founding member has nothing to ask; the first receipt counts
+            case Apply():
+                pass  # a founding member has nothing to ask
             case _:
                 raise TypeError(f"{type(event).__name__} is no event of a node")
         return []

@@ -385,6 +385,7 @@ class Steward:
             begin.until,
             members=remains.members,
             asking=remains.requests,
+            known={*begin.lost, *(node for _, inside in begin.roster for node in inside)},
             times_lost=register.times_lost,
         )
         self._change = Change(self._newest, self._charter, self._agenda, register)

@@ -176,6 +176,7 @@ class ReportOrder:
     def _begin(self, change: Committed, begun: dict[int, Began]) -> None:
         self._decided = {e: later for e, later in self._decided.items() if e > change.epoch}
         self.epoch, self.members = change.epoch, change.members
+        self._ledger.go_back(change.follows)
         self._ledger.commit(change)
         if self._recorder is not None:
             self._recorder.cut(change)
