@@ -16,7 +16,7 @@ from bequest.protocol.events import (
     Committed,
     Dropped,
     Finished,
-    Found,
+    FoundNetwork,
     Handover,
     Leave,
     Lost,
@@ -100,7 +100,7 @@ class Desk:
         return self.note(self.steward.handle(Lost(node, incarnation=incarnation)))
 
     def found(self):
-        return self.note(self.steward.handle(Found()))
+        return self.note(self.steward.handle(FoundNetwork()))
 
     # --- answers of everybody who was asked ---------------------------------------------------
 

@@ -72,7 +72,7 @@ class OptimumMoved:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundNetwork:
     """The steward founds the network with the nodes of its charter."""
 
 
@@ -88,9 +88,9 @@ class TakeOver:
 
 
 # What comes from outside in the course of a run; a journal holds these.
-Event: TypeAlias = Received | Leave | Lost
+Input: TypeAlias = Received | Leave | Lost
 # What the process around a node or a steward says to it; it follows from the plan and the events.
-Instruction: TypeAlias = Apply | Receipt | OptimumMoved | Found | TakeOver
+Instruction: TypeAlias = Apply | Receipt | OptimumMoved | FoundNetwork | TakeOver
 
 
 # --- effects -------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bequest.core.arrays import Tensor as Array
-    from bequest.core.methods.base import Column, Conditions, Rows
+    from bequest.core.methods.base import Conditions, PerNode, Rows
 
 # P is at least M over this: half of M would be the end of stability.
 MARGIN = 1.9
@@ -150,7 +150,7 @@ class _Coupled(_PrimalDual):
     def _chosen(self, conditions: Conditions, since: int) -> StepChoice:
         return paces.chosen(conditions, since, modes=self._modes, metric=self._any_metric)
 
-    def _any_metric(self, curvature: Array, spread: Column) -> Array:
+    def _any_metric(self, curvature: Array, spread: PerNode) -> Array:
         """Return P, infinite where there is neither curvature nor mixing: nothing moves there."""
         P = self._metric(curvature, spread)
         return np.where(P > 0, P, np.inf)
@@ -159,8 +159,8 @@ class _Coupled(_PrimalDual):
         self,
         pace: float,
         *,
-        own_weight: Column,
-        stiffness: Column,
+        own_weight: PerNode,
+        stiffness: PerNode,
         bound: Callable[[], Array | None],
     ) -> Local:
         """Return P, as its inverse: from the node's own curvature and its share of the mixing."""
@@ -190,7 +190,7 @@ class _Coupled(_PrimalDual):
 
     @staticmethod
     @abstractmethod
-    def _metric(curvature: Array, spread: Column) -> Array:
+    def _metric(curvature: Array, spread: PerNode) -> Array:
         """Return P for curvatures up to these; ``spread`` is 2c(1 - w_ii), a bound of c(I - W)."""
 
 
@@ -211,7 +211,7 @@ class NIDS(_Coupled, _AdaptThenCombine):
     label: ClassVar[str] = "NIDS"
 
     @staticmethod
-    def _metric(curvature: Array, spread: Column) -> Array:
+    def _metric(curvature: Array, spread: PerNode) -> Array:
         return np.maximum(curvature / MARGIN, spread)
 
 
@@ -229,7 +229,7 @@ class ADMM(_Coupled, _CombineThenAdapt):
     label: ClassVar[str] = "ADMM"
 
     @staticmethod
-    def _metric(curvature: Array, spread: Column) -> Array:
+    def _metric(curvature: Array, spread: PerNode) -> Array:
         return np.asarray(curvature / MARGIN + 1.05 * spread)
 
 
@@ -251,8 +251,8 @@ class _Stepped(_PrimalDual):
         self,
         pace: float,
         *,
-        own_weight: Column,  # noqa: ARG002 - one step and one coupling for all
-        stiffness: Column,  # noqa: ARG002
+        own_weight: PerNode,  # noqa: ARG002 - one step and one coupling for all
+        stiffness: PerNode,  # noqa: ARG002
         bound: Callable[[], Array | None],  # noqa: ARG002
     ) -> Local:
         """Return the step, and the coupling that goes with it."""
