@@ -51,6 +51,8 @@ _HAPPENINGS: dict[str, Happening] = {
     "killed": Killed(),
     "replaced": Replaced(),
 }
+# What nodes iterated by when logs did not say it yet.
+_ONLY_METHOD = {"kind": "gradient-tracking"}
 _KINDS = {type(happening): kind for kind, happening in _HAPPENINGS.items()}
 
 
@@ -58,13 +60,15 @@ _KINDS = {type(happening): kind for kind, happening in _HAPPENINGS.items()}
 class Origin:
     """Which run of which run file a log is of: by the will's label and the seed.
 
-    The files that the run file names are next to it; ``toml`` is its text.
+    The files that the run file names are next to it; ``toml`` is its text. ``method`` is how nodes
+    iterated, as a run file says it: where that is not in the text, it was chosen.
     """
 
     file: str
     toml: str
     label: str
     seed: int
+    method: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -329,7 +333,9 @@ def _plain(provenance: Mapping[str, object]) -> dict[str, str]:
 def _origin(run: Mapping[str, object]) -> Origin:
     match run:
         case {"file": str(file), "toml": str(toml), "label": str(label), "seed": int(seed)}:
-            return Origin(file, toml, label, seed)
+            method = run.get("method", _ONLY_METHOD)
+            if isinstance(method, dict):
+                return Origin(file, toml, label, seed, method)
     raise ValueError("not an origin")
 
 

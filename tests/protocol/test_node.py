@@ -1560,7 +1560,7 @@ def test_a_sum_is_passed_on_with_all_that_goes_with_it():
 @pytest.mark.parametrize("metric", ["scalar", "hessian"])
 def test_an_heir_raises_its_own_metric(metric):
     """P = max(M/1.9, 2c(1 - w_ii)) of what it carries, in the epoch that it is in."""
-    node = make(method=bq.NIDS(metric))
+    node = make(method=bq.NIDS(metric, safety=0.95))
     order(node, arrange(neighbours=(0, 2), weights=(0.25, 0.25)), begin(step=0.1))
     z = node.iterate.z
     payload = node.iterate.payload()

@@ -20,6 +20,7 @@ from bequest.engines.fingerprint import fingerprint
 from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, InvalidWill
 from bequest.journal import Journal, Origin
 from bequest.runfile import load
+from bequest.runfile.schema import spelled
 from bequest.solver import conclude
 
 if TYPE_CHECKING:
@@ -214,7 +215,8 @@ def _carried_out(
     if log is None:
         return engine.run(plan, progress)
     assert isinstance(engine, Loop)  # noqa: S101 - no other engine is asked for a log
-    origin = Origin(str(file.path.resolve()), file.text, job.label, job.seed)
+    method = spelled(plan.method)
+    origin = Origin(str(file.path.resolve()), file.text, job.label, job.seed, method)
     with Journal(log, origin=origin) as journal:
         return replace(engine, scribe=journal).run(plan, progress)
 
