@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from bequest.engines.loop.engine import Loop
     from bequest.engines.loop.narration import Happening
-    from bequest.protocol.events import Event
+    from bequest.protocol.events import Input
     from bequest.protocol.steward import Steward
 
 FORMAT = 1
@@ -86,7 +86,7 @@ class LoggedEvent:
     number: int
     time: float
     process: int
-    what: Event | Happening
+    what: Input | Happening
     state: str | None
 
 
@@ -161,7 +161,7 @@ class Journal:
         }
         self._write(header)
 
-    def before(self, time: float, process: int, what: Event | Happening) -> None:
+    def before(self, time: float, process: int, what: Input | Happening) -> None:
         """Keep what is about to happen."""
         self._number += 1
         self._pending = {"n": self._number, "t": time, "for": process, **_spelled(process, what)}
@@ -184,7 +184,7 @@ def line_of(fields: Mapping[str, Any]) -> bytes:
     return body + _CHECKSUM.format(crc32(body)).encode()
 
 
-def _spelled(process: int, what: Event | Happening) -> dict[str, Any]:
+def _spelled(process: int, what: Input | Happening) -> dict[str, Any]:
     match what:
         case Received():
             return {"kind": "received", "bytes": _bytes(what.sender, process, what)}
@@ -373,7 +373,7 @@ def _entry(path: Path, line: bytes, number: int) -> Entry:
     raise _damaged(path, place, "its keys are not those of an event")
 
 
-def _what(path: Path, place: int, process: int, fields: dict[str, Any]) -> Event | Happening:
+def _what(path: Path, place: int, process: int, fields: dict[str, Any]) -> Input | Happening:
     match fields:
         case {"kind": "received", "bytes": str(text)}:
             envelope = _opened(path, place, text)

@@ -1,5 +1,6 @@
 """Crashes, returns, joins and forgets: what is remembered, what is exact, and what is refused."""
 
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -8,6 +9,8 @@ import scenarios
 
 import bequest as bq
 from bequest.core import history
+from bequest.model.facts import Facts
+from bequest.model.outcome import ChangeRecord
 
 CALM = MappingProxyType({"mu": 1.0, "L": 5.0})
 
@@ -146,6 +149,17 @@ def test_who_is_forgotten_may_return_and_counts_again():
     events = [bq.Departure(2, 40), bq.Forget(2, 60), bq.Return(2, 60)]
     with pytest.raises(bq.errors.InvalidEvent, match="forgotten in the same round"):
         bq.solve(problem, graph, departures=events, rounds=1500)
+
+
+def test_a_node_that_is_remembered_counts_though_it_was_forgotten():
+    """All that had forgotten it are lost, and the others went back to what they remember."""
+    problem, graph = ring(5)
+    run = bq.solve(problem, graph, departures=[bq.Departure(2, 40)], rounds=100)
+    forgotten = ChangeRecord.of("forget", 2, 60, holder=1, sponsor=None, neighbours=(), exact=True)
+    undone = replace(run, outcome=replace(run.outcome, changes=(forgotten,)))
+    assert [record.node for record in Facts(undone).records] == [2]
+    done = replace(undone, outcome=replace(undone.outcome, inherited={}))
+    assert Facts(done).records == []
 
 
 def test_forgetting_somebody_nobody_remembers_only_moves_the_target():

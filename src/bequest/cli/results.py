@@ -29,7 +29,7 @@ SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunFileResults:
     """What came out of which run, and what could not be run with its will, though others could.
 
     ``nobody_left`` is, seed by seed, how the optimum of all the data classifies.
@@ -54,7 +54,7 @@ class Found:
         self.not_run.append(told)
 
 
-def print_found(file: RunFile, found: Found) -> None:
+def print_found(file: RunFile, found: RunFileResults) -> None:
     """Print the comparison of the wills, and what happened under them."""
     out = Terminal()
     runs, nobody_left = list(found.runs.values()), list(found.nobody_left.values())

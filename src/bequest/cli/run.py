@@ -12,7 +12,7 @@ import typer
 from bequest import extras, files
 from bequest.cli.live import watching
 from bequest.cli.records import Records
-from bequest.cli.results import SHOWN, Found, print_found
+from bequest.cli.results import SHOWN, RunFileResults, print_found
 from bequest.cli.terminal import Meter, Terminal
 from bequest.documents import document_of, score_of
 from bequest.engines import Loop, Ray, one_cluster
@@ -120,9 +120,9 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def _carry_out(file: RunFile, log: Path | None, records: Records | None) -> Found:
+def _carry_out(file: RunFile, log: Path | None, records: Records | None) -> RunFileResults:
     """Carry out every run that can be carried out with its will; there is at least one."""
-    found = Found()
+    found = RunFileResults()
     try:
         if records is not None:
             _check_records(file, records)

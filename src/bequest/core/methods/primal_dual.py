@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bequest.core.arrays import Tensor as Array
-    from bequest.core.methods.base import Column, Conditions, Rows
+    from bequest.core.methods.base import Conditions, PerNode, Rows
 
 # How much of what is stable a node uses: P is M over twice this, and half of M would be the end. A
 # number must come close to that, as it is too large in all directions but one. A matrix need not:
@@ -159,7 +159,7 @@ class _Coupled(_PrimalDual):
     def _chosen(self, conditions: Conditions, since: int) -> StepChoice:
         return paces.chosen(conditions, since, modes=self._modes, metric=self._any_metric)
 
-    def _any_metric(self, curvature: Array, spread: Column) -> Array:
+    def _any_metric(self, curvature: Array, spread: PerNode) -> Array:
         """Return P, infinite where there is neither curvature nor mixing: nothing moves there."""
         P = self._metric(curvature, spread)
         return np.where(P > 0, P, np.inf)
@@ -168,8 +168,8 @@ class _Coupled(_PrimalDual):
         self,
         pace: float,
         *,
-        own_weight: Column,
-        stiffness: Column,
+        own_weight: PerNode,
+        stiffness: PerNode,
         bound: Callable[[], Array | None],
     ) -> Local:
         """Return P, as its inverse: from the node's own curvature and its share of the mixing."""
@@ -203,7 +203,7 @@ class _Coupled(_PrimalDual):
         return 2 * (SAFETY[self.metric] if self.safety is None else self.safety)
 
     @abstractmethod
-    def _metric(self, curvature: Array, spread: Column) -> Array:
+    def _metric(self, curvature: Array, spread: PerNode) -> Array:
         """Return P for curvatures up to these; ``spread`` is 2c(1 - w_ii), a bound of c(I - W)."""
 
 
@@ -226,7 +226,7 @@ class NIDS(_Coupled, _AdaptThenCombine):
 
     label: ClassVar[str] = "NIDS"
 
-    def _metric(self, curvature: Array, spread: Column) -> Array:
+    def _metric(self, curvature: Array, spread: PerNode) -> Array:
         return np.maximum(curvature / self._least, spread)
 
 
@@ -245,7 +245,7 @@ class ADMM(_Coupled, _CombineThenAdapt):
 
     label: ClassVar[str] = "ADMM"
 
-    def _metric(self, curvature: Array, spread: Column) -> Array:
+    def _metric(self, curvature: Array, spread: PerNode) -> Array:
         return np.asarray(curvature / self._least + 1.05 * spread)
 
 
@@ -267,8 +267,8 @@ class _Stepped(_PrimalDual):
         self,
         pace: float,
         *,
-        own_weight: Column,  # noqa: ARG002 - one step and one coupling for all
-        stiffness: Column,  # noqa: ARG002
+        own_weight: PerNode,  # noqa: ARG002 - one step and one coupling for all
+        stiffness: PerNode,  # noqa: ARG002
         bound: Callable[[], Array | None],  # noqa: ARG002
     ) -> Local:
         """Return the step, and the coupling that goes with it."""
