@@ -6,8 +6,9 @@ judges: how far does each branch really move the optimum?
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,14 +18,9 @@ from bequest.model.hindsight import Hindsight
 from bequest.model.objectives import Logistic
 from bequest.model.optima import Optima
 from bequest.model.problem import Problem
-from bequest.model.wills import Bequest, Branch, Will
+from bequest.model.wills import Bequest, Branch, Estate, Will
 from bequest.paper.studies import real, setups
 from bequest.paper.studies.study import Case, Findings, Study
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bequest.model.wills import Estate
 
 SEEDS = 20
 LEAVERS, GAP = 3, 20
