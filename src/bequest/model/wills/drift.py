@@ -6,9 +6,9 @@ directions in which y - x* can be expected to lie. Top eigenvectors aim at the w
 
 Where nothing can be predicted, and the loss is no quadratic, its curvature at the iterate says
 little about the optimum: where it is locally flat the legacy would run away, where it is steep it
-would stay. The legacy then has the MEAN curvature on the way from the iterate to u, the minimiser
-of the node's own loss. Its gradient is that of the loss at both ends, so that it pulls no farther
-than the loss itself.
+would stay. The legacy then has the MEAN curvature around the way from the iterate to u, the
+minimiser of the node's own loss. Its gradient is that of the loss at both ends, so that it pulls no
+farther than the loss itself.
 """
 
 from __future__ import annotations
@@ -30,13 +30,20 @@ if TYPE_CHECKING:
     from bequest.model.objectives.base import Objective
     from bequest.model.wills.base import Estate
 
-# A way that is this much shorter than what the node has come is rounding.
-_ROUNDING = 1e-10
-# Places on a way, as parts of it, and their weights in a mean over it (Gauss-Legendre).
+# A way that is this much shorter than what the node has come is rounding; and so, nearly, is a
+# direction that is this much shorter: engines that round differently would see another one.
+_ROUNDING, _TURNED = 1e-10, 1e-8
+# Curvature that differs by less than this part of the largest one is the same in all directions.
+_ISOTROPIC = 1e-12
+# Places on a way, as parts of it, and their weights in a mean over it (Gauss-Legendre); and how far
+# beside the way they lie, on either side, as a part of its length.
 _GAUSS = tuple(
     (float((1 + t) / 2), float(w / 2))
     for t, w in zip(*np.polynomial.legendre.leggauss(8), strict=True)
 )
+_BESIDE = 0.2
+# How many directions show what a sketch leaves out, and the most it gets of the sketch's least.
+_PROBES, _BELOW = 8, 0.9
 
 
 @dataclass(frozen=True)
@@ -108,11 +115,13 @@ class Drift(Will):
                 return estate.anchored_at(anchor)  # too short a way to bend on
             bend = float(s @ (estate.objective.gradient(anchor) - estate.gradient) / (s @ s))
             return estate.anchored_at(anchor, _within(bend, curvature.a, curvature.b))
-        product = _products(estate, anchor, Q)
+        wide, rank = _widened(estate, Q), Q.shape[1]
+        product = _products(estate, anchor, wide)
         if product is None:
             return estate.anchored_at(anchor)
-        factor = sketch.nystrom(product, Q, low=curvature.a, high=curvature.b)
-        return estate.anchored_at(anchor, curvature.a, factor)
+        low = _elsewhere(wide.T @ product, rank, curvature.a, curvature.b)
+        factor = sketch.nystrom(product[:, :rank], Q, low=low, high=curvature.b)
+        return estate.anchored_at(anchor, low, factor)
 
 
 @dataclass(frozen=True)
@@ -139,6 +148,8 @@ class FullHessian(Will):
             return _without_prediction(estate, rank=None)
         values, basis = np.linalg.eigh((hessian + hessian.T) / 2)
         above = np.clip(values, curvature.a, curvature.b) - curvature.a
+        if above.max() <= _ISOTROPIC * curvature.b:  # two vectors say it all
+            above[:] = 0.0
         factor = basis[:, above > 0] * np.sqrt(above[above > 0])
         legacy = estate.anchored_at(anchor, curvature.a, factor)
         return Bequest("full", f"{_where(estate)}, with the whole Hessian", legacy, anchor)
@@ -207,29 +218,56 @@ def _where(estate: Estate) -> str:
 def _drift(estate: Estate, rank: int) -> Matrix:
     """Return an orthonormal basis of where the anchor's error is to be expected.
 
-    Ahead of the iterate, or else towards the own minimiser; from the anchor to what else this
-    epoch predicts, with other dampings and before its latest pairs came in; and back along the
-    path.
+    With a prediction: ahead of the iterate; from the anchor to what else this epoch predicts, with
+    other dampings and before its latest pairs came in; and back along the path. As far as
+    z = Hbar (x - x*) holds, all these predictions err by the same operator, (Hbar^-1 - B), on what
+    each of them left unexplained (``anchors.predictions``): their differences are samples of the
+    anchor's error. The least damped ones were the best samples.
 
-    As far as z = Hbar (x - x*) holds, all these predictions err by the same operator,
-    (Hbar^-1 - B), on what each of them left unexplained (``anchors.predictions``): their
-    differences are samples of the anchor's error. The least damped ones were the best samples.
+    Without one: towards the own minimiser, downhill for the network, and back along the path.
+
+    Directions that are rounding are left out. Where a path is too short for ``rank`` directions, or
+    its end too close to the optimum, what else points somewhere comes in, and then what the Hessian
+    makes of all these: it turns them to where the loss is curved most.
     """
-    directions = []
+    x, path = estate.x, estate.recent
+    size = norm(x) + norm(x - estate.start)
+    back = [] if path is None else list(-np.diff(path.X, axis=0))
+    slope = _towards(estate.z, at_least=_TURNED * size * estate.objective.curvature.b)
     if estate.believed:
         anchor = _anchor(estate)
         views = [one.point for one in estate.foreseen]
         views += [before for one in estate.foreseen for before in one.earlier]
-        directions.append(anchor - estate.x)
-        directions += [view - anchor for view in views]
-    elif _looks_homeward(estate):
-        directions.append(estate.own_end - estate.x)
-    if estate.recent is not None:
-        directions += list(-np.diff(estate.recent.X, axis=0))
-    if rank > len(directions):  # a short path: what else points somewhere
-        directions += [estate.z, estate.gradient, estate.x - estate.start]
+        ways, last = (
+            [anchor - x, *(view - anchor for view in views), *back],
+            [*slope, _home(estate)],
+        )
+    else:
+        ways, last = [_home(estate), *slope, *back], []
+    directions = [way for one in ways for way in _towards(one, at_least=_TURNED * size)]
+    directions += [*last, estate.gradient, x - estate.start]
     Q = sketch.orthonormal(directions, rank=max(rank, 1))
-    return Q if Q.size else np.empty((estate.x.size, 0))
+    if not Q.size:
+        return np.empty((x.size, 0))
+    while Q.shape[1] < min(rank, x.size):
+        product = _products(estate, _anchor(estate), Q)
+        wider = Q if product is None else sketch.orthonormal([*Q.T, *product.T], rank=rank)
+        if wider.shape[1] == Q.shape[1]:
+            break  # the loss bends none of these out of their span
+        Q = wider
+    return Q
+
+
+def _towards(way: Vector, *, at_least: float) -> list[Vector]:
+    """Return the way as a direction, or nothing if it is so short that it is rounding."""
+    return [way] if norm(way) > at_least else []
+
+
+def _home(estate: Estate) -> Vector:
+    """Return the way to the own minimiser; the way downhill where that asks for a Hessian."""
+    if estate.by_gradients and estate.is_quadratic:
+        return -estate.gradient
+    return estate.own_end - estate.x
 
 
 def _products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
@@ -256,12 +294,52 @@ def _products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
     return None
 
 
+def _widened(estate: Estate, Q: Matrix) -> Matrix:
+    """Return the basis with some random directions (always the same) beside those of a sketch.
+
+    They show how a loss is curved in all that the sketch leaves out. With a prediction there is
+    nothing to be expected of it; and where there are no formulas for products they are too dear.
+    """
+    loss = estate.objective
+    if estate.believed or estate.by_gradients or loss.hessian_work == np.inf or not Q.size:
+        return Q
+    probes = np.random.default_rng(1).standard_normal((_PROBES, loss.dim))
+    return sketch.orthonormal([*Q.T, *probes], rank=min(Q.shape[1] + _PROBES, loss.dim))
+
+
+def _elsewhere(core: Matrix, rank: int, low: float, high: float) -> float:
+    """Return the curvature for all that a sketch of so many directions leaves out.
+
+    Args:
+        core: Q'HQ, with what was looked at beside the sketch last.
+        rank: how many directions the sketch has.
+        low: the least curvature possible, and what it is where nothing was looked at.
+        high: the most.
+
+    It is the mean of what was seen, but less than what the sketch has in any of its directions.
+    """
+    beside = np.diagonal(core)[rank:]
+    if not beside.size:
+        return low
+    own = core[:rank, :rank]
+    least = float(np.linalg.eigvalsh((own + own.T) / 2)[0])
+    return _within(min(float(beside.mean()), _BELOW * least), low, high)
+
+
 def _homeward(estate: Estate, Q: Matrix) -> Matrix:
-    """Return the mean of H on the way from the iterate to the own minimiser, times Q."""
+    """Return the mean of H around the way from the iterate to the own minimiser, times Q.
+
+    The optimum will hardly lie on that way, so the places lie on both sides of it, in directions
+    that are random but always the same.
+    """
     loss, home = estate.objective, estate.own_end
     ahead = home - estate.x
-    parts = [w * _product(loss, estate.x + t * ahead, Q) for t, w in _GAUSS]
-    mean: Matrix = np.sum(parts, axis=0)
+    aside = np.random.default_rng(0).standard_normal((len(_GAUSS), ahead.size))
+    aside *= _BESIDE * norm(ahead) / np.sqrt(ahead.size)
+    mean = np.zeros_like(Q)
+    for (t, weight), off in zip(_GAUSS, aside, strict=True):
+        for place in (estate.x + t * ahead + off, estate.x + t * ahead - off):
+            mean += weight / 2 * _product(loss, place, Q)
     return _with_secant(mean, Q, ahead, loss.gradient(home) - estate.gradient)
 
 
