@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from bequest.model.wills.base import Estate
 
 
-# In the order in which ties are decided.
+# In the order in which ties are decided. By default the first two are chosen from: where the
+# rule says local or none, that is the better choice too rarely (`bequest reproduce robustness`).
 BRANCHES: tuple[Branch, ...] = ("drift", "consensus", "local", "none")
+_CALIBRATED = BRANCHES[:2]
 # Without a prediction that can be believed, branches that ignore where the network is have to
 # promise this many times less displacement than the others.
 _CAUTION = 2.0
@@ -49,9 +51,9 @@ class Adaptive(Will):
             the observed rule; the rest of the message, the surplus, is one of them.
         branches: what the observed rule chooses from: ``"drift"`` (the predicted optimum, see
             Budget), ``"consensus"`` (the iterate), ``"local"`` (the local track) and ``"none"``. By
-            default all of them where there are two vectors, and the first alone where there are
-            more: then the evidence for forgetting is weaker than the memory. The other two rules
-            know the paper's three only.
+            default the first two where there are two vectors, and the first alone where there are
+            more: the evidence for forgetting, and for the local track, is not good enough. The
+            other two rules know the paper's three only.
         drop: the certified rule's bound of leaving no legacy: ``"heterogeneity"`` (eq:anchor) or
             the sharper ``"sensitivity"`` (rem:hr).
 
@@ -104,7 +106,7 @@ class Adaptive(Will):
         """What the observed rule chooses from."""
         if self.branches is not None:
             return self.branches
-        return BRANCHES if self.vectors < 3 else BRANCHES[:1]
+        return _CALIBRATED if self.vectors < 3 else BRANCHES[:1]
 
     @property
     def title(self) -> str:
