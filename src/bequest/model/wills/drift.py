@@ -26,6 +26,8 @@ from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Will
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bequest.core.arrays import Matrix, Vector
     from bequest.model.objectives.base import Objective
     from bequest.model.wills.base import Estate
@@ -42,6 +44,8 @@ _GAUSS = tuple(
     for t, w in zip(*np.polynomial.legendre.leggauss(8), strict=True)
 )
 _BESIDE = 0.2
+# So little of the loss's gradient at the ends of the way may be lost to clipping.
+_CLIPPED = 1e-4
 # How many directions show what a sketch leaves out, and the most it gets of the sketch's least.
 _PROBES, _BELOW = 8, 0.9
 
@@ -111,7 +115,7 @@ class Drift(Will):
         curvature = estate.objective.curvature
         if not self.rank:
             s = anchor - estate.x
-            if norm(s) <= _ROUNDING * (norm(estate.x) + norm(estate.x - estate.start)):
+            if norm(s) <= _ROUNDING * _size(estate):
                 return estate.anchored_at(anchor)  # too short a way to bend on
             bend = float(s @ (estate.objective.gradient(anchor) - estate.gradient) / (s @ s))
             return estate.anchored_at(anchor, _within(bend, curvature.a, curvature.b))
@@ -230,26 +234,10 @@ def _drift(estate: Estate, rank: int) -> Matrix:
     its end too close to the optimum, what else points somewhere comes in, and then what the Hessian
     makes of all these: it turns them to where the loss is curved most.
     """
-    x, path = estate.x, estate.recent
-    size = norm(x) + norm(x - estate.start)
-    back = [] if path is None else list(-np.diff(path.X, axis=0))
-    slope = _towards(estate.z, at_least=_TURNED * size * estate.objective.curvature.b)
-    if estate.believed:
-        anchor = _anchor(estate)
-        views = [one.point for one in estate.foreseen]
-        views += [before for one in estate.foreseen for before in one.earlier]
-        ways, last = (
-            [anchor - x, *(view - anchor for view in views), *back],
-            [*slope, _home(estate)],
-        )
-    else:
-        ways, last = [_home(estate), *slope, *back], []
-    directions = [way for one in ways for way in _towards(one, at_least=_TURNED * size)]
-    directions += [*last, estate.gradient, x - estate.start]
-    Q = sketch.orthonormal(directions, rank=max(rank, 1))
+    Q, size = sketch.orthonormal(_ways(estate), rank=max(rank, 1)), estate.x.size
     if not Q.size:
-        return np.empty((x.size, 0))
-    while Q.shape[1] < min(rank, x.size):
+        return np.empty((size, 0))
+    while Q.shape[1] < min(rank, size):
         product = _products(estate, _anchor(estate), Q)
         wider = Q if product is None else sketch.orthonormal([*Q.T, *product.T], rank=rank)
         if wider.shape[1] == Q.shape[1]:
@@ -258,16 +246,46 @@ def _drift(estate: Estate, rank: int) -> Matrix:
     return Q
 
 
-def _towards(way: Vector, *, at_least: float) -> list[Vector]:
-    """Return the way as a direction, or nothing if it is so short that it is rounding."""
-    return [way] if norm(way) > at_least else []
+def _ways(estate: Estate) -> Iterator[Vector]:
+    """Yield the directions one by one: what is not needed is not computed."""
+    x, path, least = estate.x, estate.recent, _TURNED * _size(estate)
+    back = [] if path is None else list(-np.diff(path.X, axis=0))
+    if estate.believed:
+        anchor = _anchor(estate)
+        views = [one.point for one in estate.foreseen]
+        views += [before for one in estate.foreseen for before in one.earlier]
+        ways = [anchor - x, *(view - anchor for view in views), *back]
+        yield from (way for way in ways if norm(way) > least)
+        yield from _slope(estate)
+        yield from _home(estate)
+    else:
+        yield from _home(estate)
+        yield from _slope(estate)
+        yield from (way for way in back if norm(way) > least)
+    yield estate.gradient
+    yield x - estate.start
 
 
-def _home(estate: Estate) -> Vector:
-    """Return the way to the own minimiser; the way downhill where that asks for a Hessian."""
+def _size(estate: Estate) -> float:
+    """Return the length that a node's rounding is a part of."""
+    return norm(estate.x) + norm(estate.x - estate.start)
+
+
+def _slope(estate: Estate) -> list[Vector]:
+    """Return what the tracker says is uphill; nothing where it is rounding: all have settled."""
+    floor = _TURNED * _size(estate) * estate.objective.curvature.b
+    return [estate.z] if norm(estate.z) > floor else []
+
+
+def _home(estate: Estate) -> list[Vector]:
+    """Return the way to the own minimiser, unless it is rounding.
+
+    The way downhill where a minimiser would ask for a Hessian.
+    """
     if estate.by_gradients and estate.is_quadratic:
-        return -estate.gradient
-    return estate.own_end - estate.x
+        return [-estate.gradient]
+    way = estate.own_end - estate.x
+    return [way] if norm(way) > _TURNED * _size(estate) else []
 
 
 def _products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
@@ -297,11 +315,13 @@ def _products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
 def _widened(estate: Estate, Q: Matrix) -> Matrix:
     """Return the basis with some random directions (always the same) beside those of a sketch.
 
-    They show how a loss is curved in all that the sketch leaves out. With a prediction there is
-    nothing to be expected of it; and where there are no formulas for products they are too dear.
+    They show how a loss is curved in all that the sketch leaves out. With a prediction, or where
+    the network has settled, there is nothing to be expected of it; and where there are no formulas
+    for products they are too dear.
     """
     loss = estate.objective
-    if estate.believed or estate.by_gradients or loss.hessian_work == np.inf or not Q.size:
+    dear = estate.by_gradients or loss.hessian_work == np.inf
+    if estate.believed or not _slope(estate) or dear or not Q.size:
         return Q
     probes = np.random.default_rng(1).standard_normal((_PROBES, loss.dim))
     return sketch.orthonormal([*Q.T, *probes], rank=min(Q.shape[1] + _PROBES, loss.dim))
@@ -330,17 +350,26 @@ def _homeward(estate: Estate, Q: Matrix) -> Matrix:
     """Return the mean of H around the way from the iterate to the own minimiser, times Q.
 
     The optimum will hardly lie on that way, so the places lie on both sides of it, in directions
-    that are random but always the same.
+    that are random but always the same. Where no legal curvature can both be that mean and have
+    the gradient of the loss at the ends, they lie on the way.
     """
     loss, home = estate.objective, estate.own_end
-    ahead = home - estate.x
+    ahead, change = home - estate.x, loss.gradient(home) - estate.gradient
     aside = np.random.default_rng(0).standard_normal((len(_GAUSS), ahead.size))
-    aside *= _BESIDE * norm(ahead) / np.sqrt(ahead.size)
-    mean = np.zeros_like(Q)
-    for (t, weight), off in zip(_GAUSS, aside, strict=True):
-        for place in (estate.x + t * ahead + off, estate.x + t * ahead - off):
-            mean += weight / 2 * _product(loss, place, Q)
-    return _with_secant(mean, Q, ahead, loss.gradient(home) - estate.gradient)
+    aside *= norm(ahead) / np.sqrt(ahead.size)
+    for part in (_BESIDE, 0.0):
+        product = np.zeros_like(Q)
+        for (t, weight), off in zip(_GAUSS, part * aside, strict=True):
+            sides = (off, -off) if part else (off,)
+            for side in sides:
+                place = estate.x + t * ahead + side
+                product += weight / len(sides) * _product(loss, place, Q)
+        product = _with_secant(product, Q, ahead, change)
+        values = np.linalg.eigvalsh(Q.T @ product)
+        beyond = max(loss.curvature.a - values[0], values[-1] - loss.curvature.b)
+        if beyond * norm(ahead) <= _CLIPPED * norm(change):
+            break
+    return product
 
 
 def _with_secant(product: Matrix, Q: Matrix, s: Vector, y: Vector) -> Matrix:
@@ -365,7 +394,7 @@ def _product(loss: Objective, x: Vector, Q: Matrix) -> Matrix:
 
 def _looks_homeward(estate: Estate) -> bool:
     """Whether curvature at one place says little, so that the way to the own minimiser counts."""
-    return not estate.is_quadratic and not np.array_equal(estate.own_end, estate.x)
+    return not estate.is_quadratic and norm(estate.own_end - estate.x) > _TURNED * _size(estate)
 
 
 def _length(estate: Estate, anchor: Vector) -> float:

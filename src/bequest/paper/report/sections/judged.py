@@ -12,6 +12,7 @@ from bequest.paper.report.verdicts import Check, target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from bequest.paper.store import Result
 
@@ -61,11 +62,11 @@ def verdicts(results: Iterable[Result]) -> tuple[Verdict, ...]:
     return tuple(found)
 
 
-def _true(decision: dict[str, dict[str, float]], branch: str) -> float:
+def _true(decision: dict[str, Any], branch: str) -> float:
     return float(decision["hindsight"][branch])
 
 
-def _runner_up(decision: dict[str, dict[str, float]]) -> str:
+def _runner_up(decision: dict[str, Any]) -> str:
     """Return the branch that would have been taken without the one that was."""
     predicted = decision["predicted"]
     others = [branch for branch in predicted if branch != decision["choice"]]
