@@ -28,7 +28,7 @@ NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BranchRecord:
     """What became of the decisions for one branch.
 
     Attributes:
@@ -49,7 +49,7 @@ class Verdict:
         return self.better >= CALIBRATED
 
 
-def verdicts(results: Iterable[Result]) -> tuple[Verdict, ...]:
+def verdicts(results: Iterable[Result]) -> tuple[BranchRecord, ...]:
     """Return the verdict on every branch that was chosen."""
     decisions = [one for result in results for one in result.facts["decisions"]]
     found = []
@@ -58,7 +58,9 @@ def verdicts(results: Iterable[Result]) -> tuple[Verdict, ...]:
         if mine:
             better = [_true(one, branch) <= _true(one, _runner_up(one)) for one in mine]
             best = [_true(one, branch) <= min(one["hindsight"].values()) for one in mine]
-            found.append(Verdict(branch, len(mine), sum(better) / len(mine), sum(best) / len(mine)))
+            found.append(
+                BranchRecord(branch, len(mine), sum(better) / len(mine), sum(best) / len(mine))
+            )
     return tuple(found)
 
 
@@ -73,7 +75,7 @@ def _runner_up(decision: dict[str, Any]) -> str:
     return min(others, key=lambda branch: predicted[branch])
 
 
-def table(found: Sequence[Verdict]) -> HtmlTable:
+def table(found: Sequence[BranchRecord]) -> HtmlTable:
     """Return how often each branch was chosen, and how often rightly."""
     return HtmlTable(
         ("two vectors, the rule says", "times", "better than the next", "best of all"),
@@ -85,7 +87,7 @@ def table(found: Sequence[Verdict]) -> HtmlTable:
     )
 
 
-def sentence(found: Sequence[Verdict], offered: Sequence[str]) -> str:
+def sentence(found: Sequence[BranchRecord], offered: Sequence[str]) -> str:
     """Say which branches the evidence is good enough for."""
     parts = [
         f"{NAMES[v.branch]} {percent(v.better)} of {v.chosen}"
@@ -101,7 +103,7 @@ def sentence(found: Sequence[Verdict], offered: Sequence[str]) -> str:
     )
 
 
-def check(found: Sequence[Verdict], offered: Sequence[str]) -> Check:
+def check(found: Sequence[BranchRecord], offered: Sequence[str]) -> Check:
     """Check that nothing is offered by default that the evidence is not good enough for."""
     doubtful = [
         v for v in found if v.branch in offered and v.branch in ("none", "local")
