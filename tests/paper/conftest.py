@@ -280,7 +280,7 @@ ON_THE_BED = {
 
 
 # what a rule chose; forgetting was right three times in four, the local track every time
-DECISIONS = [
+RULINGS = [
     {
         "choice": choice,
         "predicted": {choice: 1.0, "consensus": 2.0},
@@ -315,7 +315,7 @@ def robustness():
             }
             for index in range(4)
         ]
-        facts = {"runs": runs, "instances": instances, "large": False, "decisions": DECISIONS}
+        facts = {"runs": runs, "instances": instances, "large": False, "decisions": RULINGS}
         yield Result("robustness", f"seeds-{first}", {"first": first, "count": 4}, arrays, facts)
     plain = len(ON_THE_BED)  # the second set, with many unknowns: one method, larger messages
     params = {"first": 20_000, "count": 4, "large": True}

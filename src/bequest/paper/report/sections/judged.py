@@ -72,7 +72,7 @@ def _runner_up(decision: dict[str, Any]) -> str:
     """Return the branch that would have been taken without the one that was."""
     predicted = decision["predicted"]
     others = [branch for branch in predicted if branch != decision["choice"]]
-    return min(others, key=lambda branch: predicted[branch])
+    return str(min(others, key=lambda branch: predicted[branch]))
 
 
 def table(found: Sequence[BranchRecord]) -> HtmlTable:
