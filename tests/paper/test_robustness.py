@@ -5,8 +5,9 @@ import pytest
 
 from bequest.model import wills
 from bequest.paper import studies
-from bequest.paper.report.sections import aims, bed
+from bequest.paper.report.sections import aims, bed, judged
 from bequest.paper.report.sections import robustness as section
+from bequest.paper.report.verdicts import Grade
 from bequest.paper.store import Result, read_all
 from bequest.paper.studies import hostile, robustness
 from bequest.paper.studies.study import carry_out
@@ -127,6 +128,22 @@ def test_the_report_reads_what_the_study_writes(few):
     account = section.tell([result])
     assert account.checks
     assert set(section.SHOWN) <= set(robustness.WILLS | robustness.JUDGED | robustness.RULES)
+
+
+def test_what_is_offered_by_default_must_be_right_in_four_of_five():
+    decisions = [
+        {
+            "choice": "none",
+            "predicted": {"none": 1.0, "consensus": 2.0, "local": 3.0},
+            "hindsight": {"none": true, "consensus": 1.5, "local": 0.5},
+        }
+        for true in [1.0] * 7 + [9.0] * 3
+    ]
+    (found,) = judged.verdicts([Result("robustness", "x", {}, {}, {"decisions": decisions})])
+    assert (found.branch, found.chosen, found.better, found.best) == ("none", 10, 0.7, 0.0)
+    assert judged.check([found], ("drift", "consensus")).grade is Grade.MET
+    assert judged.check([found], ("drift", "none")).grade is not Grade.MET
+    assert wills.Adaptive(vectors=2).offered == ("drift", "consensus")
 
 
 @pytest.mark.slow
