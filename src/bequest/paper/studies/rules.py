@@ -19,6 +19,7 @@ from bequest.model.objectives import Logistic
 from bequest.model.optima import Optima
 from bequest.model.problem import Problem
 from bequest.model.wills import Bequest, Branch, Estate, Will
+from bequest.model.wills.adaptive import BRANCHES
 from bequest.paper.studies import real, setups
 from bequest.paper.studies.study import Case, Findings, Study
 
@@ -30,7 +31,7 @@ RULES: dict[str, Will] = {
     "observed": wills.Adaptive(vectors=2, branches=PAPER_BRANCHES),
     "certified": wills.Adaptive(rule="certified"),
     "paper's oracle": wills.Adaptive(rule="oracle"),
-    "observed, with drift": wills.Adaptive(vectors=2),
+    "observed, with drift": wills.Adaptive(vectors=2, branches=BRANCHES),
 }
 
 
