@@ -94,6 +94,11 @@ class Problem:
         return f"Problem(n={self.n}, dim={self.dim}, mu={self.mu:.4g}, L={self.L:.4g})"
 
     @property
+    def is_stochastic(self) -> bool:
+        """Whether the rounds of some node take a few of its samples each."""
+        return any(stack.is_stochastic for _, stack in self._groups)
+
+    @property
     def mu(self) -> float:
         """Min a_i: the strong convexity every node has; 0 in the convex regime (C)."""
         return float(self.a.min())

@@ -96,7 +96,7 @@ class Node(Dispatcher):
         self.objective, self.will, self.host = objective, will, host
         self.purpose, self._known, self.incarnation = purpose, known, incarnation
         self.receipt = receipt
-        self.iterate = Iterate(objective, method, start)
+        self.iterate = Iterate(objective, method, start, ident=ident, incarnation=incarnation)
         self.executor = WillExecutor(ident, self.iterate, will, setting, checkpoint_every)
         self.kept = KeptCheckpoints()
         self.place: Place | None = None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Indices, Matrix, Tensor, Vector
     from bequest.core.curvature import Curvature
+    from bequest.model.objectives.minibatches import Draws
 
 
 # Runs compute with squares of gradients, which are products of two numbers of the data: larger ones
@@ -126,6 +127,11 @@ class Stack(ABC):
         return True
 
     @property
+    def is_stochastic(self) -> bool:
+        """Whether the rounds of some member take a few of its samples each."""
+        return False
+
+    @property
     def at_hand(self) -> bool:
         """Whether the data may be looked at here, and not only where a member is evaluated."""
         return True
@@ -159,6 +165,11 @@ class Singles(Stack, Generic[Single]):
     def certified(self) -> bool:
         """Whether every member is certain of its bounds."""
         return all(m.curvature.certified for m in self.members)
+
+    @property
+    def is_stochastic(self) -> bool:
+        """Whether the rounds of some member take a few of its samples each."""
+        return any(m.is_stochastic for m in self.members)
 
     def take(self, rows: Indices) -> Self:
         """Return the stack of these members."""
@@ -212,6 +223,18 @@ class Objective(ABC):
     def precision(self) -> float:
         """The relative rounding of value and gradient: that of float64 where formulas are."""
         return self._alone.precision
+
+    @property
+    def is_stochastic(self) -> bool:
+        """Whether rounds take a few of its samples each (``minibatches``)."""
+        return False
+
+    def draws(self, node: int, incarnation: int) -> Draws:
+        """Return the gradients that the rounds of a node use, from its entry on."""
+        from bequest.model.objectives.minibatches import Draws
+
+        _ = node, incarnation  # of no importance to a loss that is the same every time
+        return Draws(self)
 
     @abstractmethod
     def stack(self, members: Sequence[Any]) -> Stack:
