@@ -18,6 +18,7 @@ from bequest.model.wills import (
     FullHessian,
     LocalTrack,
     PointOnly,
+    Replay,
     Setting,
     Will,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "FullHessian",
     "LocalTrack",
     "PointOnly",
+    "Replay",
     "Setting",
     "Will",
 ]

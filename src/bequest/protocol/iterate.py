@@ -9,6 +9,7 @@ import numpy as np
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
 from bequest.core.methods import Local
+from bequest.model.pseudo_samples import evaluated
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Matrix, Vector
@@ -79,6 +80,10 @@ class Iterate:
         g = self.draws.draw(x, t)
         return g + self._inherited.gradient(x) if self._carries else g
 
+    def drawn(self, legacy: Legacy) -> Legacy:
+        """Return a memory that has come from elsewhere, with points drawn from its samples."""
+        return legacy.drawn_by(lambda part: evaluated(part, self.objective))
+
     def settle(self, pace: float, own_weight: float) -> None:
         """Begin an epoch with that pace, and that weight of the own message in an average."""
         self._local = self.method.localise(
@@ -104,7 +109,7 @@ class Iterate:
     def bound(self) -> Matrix:
         """Return a matrix above the Hessian of what the node minimises."""
         own = self.objective.bound()
-        return own + self._inherited.hessian() if self._carries else own
+        return own + self._inherited.bound() if self._carries else own
 
     def payload(self) -> Vector:
         """Return what the node tells its neighbours: its vectors, one after the other."""
@@ -147,7 +152,7 @@ class Iterate:
         self.g = self.draws.enter(self.x, after)
         if self._carries:
             self.g = self.g + self._inherited.gradient(self.x)
-        self.z = self.g if returned is None else self.g - returned.gradient(self.x)
+        self.z = self.g if returned is None else self.g - self.drawn(returned).gradient(self.x)
         self.tracked = self.z
         self.round = after
 

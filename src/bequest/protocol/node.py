@@ -408,7 +408,9 @@ class Node(Dispatcher):
             Received(sender, message),
             self.place,
         )
-        if not is_checkpoint(message, sender, self.x.size):
+        memories = (message.own, message.inherited)
+        welcome = all(one is None or self.executor.accepts(one) for one in memories)
+        if not welcome or not is_checkpoint(message, sender, self.x.size):
             return self._blame(received, "a checkpoint that cannot be right")
         if not whole and message.epoch > self.epoch:
             return self._untimely(sender, message, early=True)

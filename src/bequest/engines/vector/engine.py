@@ -70,6 +70,11 @@ class _Epoch:
         sketched = [heir for heir in heirs if legacies[heir].rank]
         self._sketched: Indices = np.searchsorted(self.nodes, sketched)
         self._factors, self._weights = _stacked([legacies[heir] for heir in sketched])
+        self._sampled = [
+            (int(row), legacies[heir])
+            for row, heir in zip(self._rows, heirs, strict=True)
+            if legacies[heir].samples
+        ]
         self._legacies, self._modulus = legacies, plan.modulus
         low, high = plan.problem.a[self.nodes].copy(), plan.problem.b[self.nodes].copy()
         low[self._rows] += [legacies[heir].curvature[0] for heir in heirs]
@@ -81,7 +86,7 @@ class _Epoch:
         """Return, per row, a matrix above the Hessian of what it minimises."""
         own = np.array(self._losses.bounds())
         for row, heir in zip(self._rows, sorted(self._legacies), strict=True):
-            own[row] += self._legacies[heir].hessian()
+            own[row] += self._legacies[heir].bound()
         return own
 
     def hear(self, method: Method, coupling: float) -> Hear:
@@ -125,6 +130,8 @@ class _Epoch:
         if self._sketched.size:
             along = np.vecmat(X[self._sketched], self._factors)
             out[self._sketched] += np.matvec(self._factors, self._weights * along)
+        for row, legacy in self._sampled:
+            out[row] += legacy.sample_gradient(X[row])
 
 
 def _stacked(legacies: list[Legacy]) -> tuple[Tensor, Matrix]:

@@ -15,6 +15,7 @@ from bequest.engines.vector.checkpoints import Checkpoints
 from bequest.engines.vector.path_history import PathHistories
 from bequest.engines.vector.row_by_row import Sampling
 from bequest.model.outcome import ChangeRecord, DepartureRecord
+from bequest.model.pseudo_samples import evaluated
 from bequest.model.wills import Bequest, decision
 
 if TYPE_CHECKING:
@@ -160,6 +161,8 @@ class Membership:
 
     def _inherit(self, heir: int, legacy: Legacy) -> Vector:
         """Let a node remember that, too; return what its gradient gains."""
+        objective = self.plan.problem.objective(heir)
+        legacy = legacy.drawn_by(lambda part: evaluated(part, objective))
         row, held = self._rows[heir], self.legacies.get(heir, Legacy.zero(legacy.dim))
         self.legacies[heir] = whole = held + legacy
         # In the order of a real node, which knows what it holds before and after.

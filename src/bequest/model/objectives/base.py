@@ -244,6 +244,11 @@ class Objective(ABC):
     def _alone(self) -> Stack:
         return self.stack([self])
 
+    @property
+    def alone(self) -> Stack:
+        """The loss as a stack of one, with its formulas."""
+        return self._alone
+
     def _row(self, x: ArrayLike, name: str = "x") -> Matrix:
         refuse_masked(x, name)
         row = np.asarray(x, dtype=float)

@@ -18,6 +18,7 @@ from bequest.model.wills.base import (
 from bequest.model.wills.drift import Budget, Drift, FullHessian
 from bequest.model.wills.paper import Classic, Consensus, Forgetful, LocalTrack, PointOnly
 from bequest.model.wills.probate import decision
+from bequest.model.wills.replay import Replay
 
 __all__ = [
     "Adaptive",
@@ -33,6 +34,7 @@ __all__ = [
     "FullHessian",
     "LocalTrack",
     "PointOnly",
+    "Replay",
     "Setting",
     "Will",
     "check_wills",
