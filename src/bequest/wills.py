@@ -20,6 +20,7 @@ from bequest.model.wills import (
     PointOnly,
     Replay,
     Setting,
+    Trust,
     Will,
 )
 
@@ -39,5 +40,6 @@ __all__ = [
     "PointOnly",
     "Replay",
     "Setting",
+    "Trust",
     "Will",
 ]

@@ -114,7 +114,7 @@ class Ensemble:
             (here if asked else elsewhere).append(stack)
         declared = sum((float(stack.curvatures()[0].sum()) for stack in elsewhere), 0.0)
         if not here or self.dim > _DENSE_DIM:
-            return declared / self.size
+            return max(declared / self.size, 0.0)
         hessian = np.sum([stack.total_hessian(x) for stack in here], axis=0)
         if not np.isfinite(hessian).all():
             return 0.0  # the run itself will tell
@@ -146,6 +146,13 @@ class Ensemble:
                 "gradients of run.trajectory.",
             )
 
+        if any(float(stack.curvatures()[0].min()) < 0 for _, stack in self._groups):
+            raise OptimumUnknown(
+                "Some losses are not convex: their sum has no minimiser that could be told from a "
+                "mere valley.",
+                remedy="Go by what is measured, such as run.trajectory and the accuracy of "
+                "run.model.",
+            )
         formulas = all(np.isfinite(stack.hessian_work) for _, stack in self._groups)
         most = minimise.MAX_STEPS if formulas else _MOST_BY_DIFFERENCES
         steps = most if work is None else self._steps_within(work)

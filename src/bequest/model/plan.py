@@ -147,7 +147,7 @@ class Plan:
             node=node,
             round=round,
             remaining=remaining,
-            objective=self.problem.objective(node),
+            objective=self.problem.objective(node).convexified,
             x=frozen(x),
             z=frozen(z),
             start=frozen(self.start[node]),

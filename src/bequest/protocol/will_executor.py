@@ -84,7 +84,7 @@ class WillExecutor:
             node=self._ident,
             round=iterate.round,
             remaining=remaining,
-            objective=iterate.objective,
+            objective=iterate.objective.convexified,
             x=frozen(iterate.x),
             z=frozen(iterate.tracked),
             start=self.start,

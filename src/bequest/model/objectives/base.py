@@ -229,6 +229,11 @@ class Objective(ABC):
         """Whether rounds take a few of its samples each (``minibatches``)."""
         return False
 
+    @property
+    def convexified(self) -> Objective:
+        """What a memory of it is made of: itself, or where it is not convex a convex model."""
+        return self
+
     def draws(self, node: int, incarnation: int) -> Draws:
         """Return the gradients that the rounds of a node use, from its entry on."""
         from bequest.model.objectives.minibatches import Draws

@@ -118,6 +118,11 @@ class Loaded(Objective):
         """That of the loss itself, which is loaded for it: only rounds ask."""
         return self.load().is_stochastic
 
+    @property
+    def convexified(self) -> Objective:
+        """Itself, with the range that was declared, unless the loss is no convex one."""
+        return self if self._range.a >= 0 else self.load().convexified
+
     def draws(self, node: int, incarnation: int) -> Draws:
         """Return those of the loss itself."""
         return self.load().draws(node, incarnation)

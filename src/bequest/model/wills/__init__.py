@@ -19,6 +19,7 @@ from bequest.model.wills.drift import Budget, Drift, FullHessian
 from bequest.model.wills.paper import Classic, Consensus, Forgetful, LocalTrack, PointOnly
 from bequest.model.wills.probate import decision
 from bequest.model.wills.replay import Replay
+from bequest.model.wills.trust import Trust
 
 __all__ = [
     "Adaptive",
@@ -36,6 +37,7 @@ __all__ = [
     "PointOnly",
     "Replay",
     "Setting",
+    "Trust",
     "Will",
     "check_wills",
     "decision",

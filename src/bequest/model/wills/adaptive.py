@@ -155,8 +155,10 @@ class Adaptive(Will):
         """Return the branch with the smallest bias, promised or predicted."""
         if self.statistics and not estate.believed and not estate.objective.constant_hessian:
             return Replay().decide(estate)
-        if estate.setting.mu == 0:
+        if estate.setting.mu <= 0:
             why = "anchored at the iterate, as thm:cvx asks in the convex regime"
+            if estate.setting.mu < 0:
+                why = "anchored at the iterate: no prediction is to be believed without convexity"
             at_iterate = anchored(estate, "consensus", why)
             return replace(at_iterate, rank=self._rank if self.rule == "observed" else None)
         if self.rule == "observed":

@@ -37,6 +37,8 @@ _GAUSS = tuple(
     (float((1 + t) / 2), float(w / 2))
     for t, w in zip(*np.polynomial.legendre.leggauss(8), strict=True)
 )
+# No Hessian of more unknowns is put together from products.
+_DENSE = 2000
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,8 @@ class FullHessian(Will):
         """Return the second-order Taylor polynomial, its spectrum within [a, b]."""
         if not estate.believed and estate.is_noisy:
             return _without_prediction(estate, rank=None)
+        if estate.x.size > _DENSE and not np.isfinite(estate.objective.hessian_work):
+            return _without_prediction(estate, rank=None)  # no one can send that many vectors
         anchor, curvature = _anchor(estate), estate.objective.curvature
         hessian = _products(estate, anchor, np.eye(anchor.size))
         if hessian is None:
