@@ -102,6 +102,8 @@ class _Torch:
     ) -> None:
         self.module, self.loss, self.weights = module, loss, weights
         self.inputs, self.targets = inputs, targets
+        # As the module came: evaluating it changes its parameters.
+        self._start = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: part for name, part in vars(self).items() if name != "_flat"}
@@ -153,8 +155,7 @@ class _Torch:
         return f"{type(self.module).__name__} {sha256(words.encode()).hexdigest()[:16]}"[-64:]
 
     def start(self) -> Vector:
-        parts = [p.detach().reshape(-1).cpu().numpy() for p in self.module.parameters()]
-        return np.concatenate(parts).astype(float)
+        return self._start.cpu().numpy().astype(float)
 
     def model(self, x: Vector) -> dict[str, torch.Tensor]:
         self._set(x)
@@ -218,7 +219,7 @@ class _Torch:
         return torch.cat(named).cpu().numpy().astype(float)
 
     def hessian_product(self, x: Vector, v: Vector) -> Vector:
-        """Forward over reverse."""
+        """Reverse over reverse: the Hessian is symmetric."""
         point, along = self._dictionary(x), self._dictionary(v)
         total = np.zeros(self.dim)
         for inputs, targets, share in self._batches(None):
@@ -226,7 +227,7 @@ class _Torch:
             def loss(parameters: Any, i: Any = inputs, t: Any = targets, s: Any = share) -> Any:  # noqa: ANN401
                 return self._mean(functional_call(self.module, parameters, (i,)), t, s)
 
-            total += self._vector(jvp(grad(loss), (point,), (along,))[1])
+            total += self._vector(vjp(grad(loss), point)[1](along)[0])
         return total
 
     def gauss_product(self, x: Vector, v: Vector) -> Vector:
@@ -242,7 +243,7 @@ class _Torch:
                 return self._mean(out, t, s)
 
             out, moved = jvp(outputs, (point,), (along,))
-            bent = jvp(grad(outer), (out,), (moved,))[1]
+            bent = vjp(grad(outer), out)[1](moved)[0]  # it is symmetric
             total += self._vector(vjp(outputs, point)[1](bent)[0])
         return total
 
@@ -266,7 +267,10 @@ class _Torch:
         inputs = torch.from_numpy(np.array(points)).to(like).reshape(-1, *like.shape[1:])
         targets = torch.from_numpy(np.array(labels)).to(kind).reshape(-1, *kind.shape[1:])
         share = torch.from_numpy(np.array(weights)).to(device=like.device, dtype=self._dtype)
-        return type(self)(self.module, self.loss, inputs, targets, share)
+        other = type(self)(self.module, self.loss, inputs, targets, share)
+        # One module has one set of parameters, and these lie in one tensor.
+        vars(other)["_flat"] = self._flat
+        return other
 
     def content(self) -> object:
         arrays = [t.detach().cpu().numpy() for t in (self.inputs, self.targets)]
