@@ -107,7 +107,8 @@ class _Jax:
 
     @cached_property
     def _raveled(self) -> tuple[Any, Any]:
-        return ravel_pytree(self.params)
+        flat, back = ravel_pytree(self.params)
+        return flat, back
 
     @property
     def dim(self) -> int:

@@ -155,7 +155,8 @@ class _Torch:
         return f"{type(self.module).__name__} {sha256(words.encode()).hexdigest()[:16]}"[-64:]
 
     def start(self) -> Vector:
-        return self._start.cpu().numpy().astype(float)
+        found: Vector = self._start.cpu().numpy().astype(float)
+        return found
 
     def model(self, x: Vector) -> dict[str, torch.Tensor]:
         self._set(x)
@@ -216,7 +217,8 @@ class _Torch:
 
     def _vector(self, parts: dict[str, torch.Tensor]) -> Vector:
         named = [parts[name].detach().reshape(-1) for name, _ in self.module.named_parameters()]
-        return torch.cat(named).cpu().numpy().astype(float)
+        found: Vector = torch.cat(named).cpu().numpy().astype(float)
+        return found
 
     def hessian_product(self, x: Vector, v: Vector) -> Vector:
         """Reverse over reverse: the Hessian is symmetric."""
@@ -293,10 +295,11 @@ def _flattened(parts: Any, parameters: list[torch.nn.Parameter]) -> Vector:  # n
         (torch.zeros_like(p) if part is None else part).reshape(-1)
         for part, p in zip(parts, parameters, strict=True)
     ]
-    return torch.cat(named).cpu().numpy().astype(np.float64)
+    found: Vector = torch.cat(named).cpu().numpy().astype(np.float64)
+    return found
 
 
-def _check_module(model: object) -> None:
+def _check_module(model: Any) -> None:  # noqa: ANN401 - whatever a user passes
     """Refuse what is no module, or has state beside its parameters."""
     if isinstance(model, type) or not isinstance(model, torch.nn.Module):
         raise InvalidObjective(
@@ -347,7 +350,7 @@ def _tensors(data: Any) -> tuple[torch.Tensor, torch.Tensor, int | None]:  # noq
             "chooses its samples.",
         )
     if isinstance(data, Dataset):
-        data = collate([data[k] for k in range(len(data))])  # type: ignore[arg-type]
+        data = collate([data[k] for k in range(len(data))])
     pair = isinstance(data, tuple | list) and len(data) == 2
     if not pair or not all(isinstance(part, torch.Tensor | np.ndarray) for part in data):
         raise InvalidObjective(

@@ -363,9 +363,7 @@ def test_dropout_that_is_off_is_no_harm():
 def test_a_gradient_that_is_no_number_ends_the_run_in_words():
     def exploding(out, target):
         found = cross_entropy(out, target)
-        return found * torch.sqrt(30.0 - out.abs().max()).detach() ** 0 + 0 * torch.sqrt(
-            30.0 - out.abs().max()
-        )
+        return found + 0 * torch.sqrt(30.0 - out.abs().max())
 
     silos = [Silo(mlp(), exploding, data(i, dtype=torch.float32), batch=4) for i in range(6)]
     losses = bq.Problem(silos)

@@ -131,7 +131,7 @@ class Samples:
     @property
     def points(self) -> int:
         """How many points are drawn from all clusters."""
-        return self.means.shape[0] * self.drawn
+        return int(self.means.shape[0]) * self.drawn
 
     @property
     def is_finite(self) -> bool:

@@ -17,7 +17,7 @@ from bequest.errors import InvalidObjective, InvalidWill
 from bequest.model.objectives.linear import Huber, LeastSquares, Logistic
 from bequest.model.objectives.loaded import Loaded
 from bequest.model.objectives.minibatches import Minibatches
-from bequest.model.objectives.samples import SampleLoss
+from bequest.model.objectives.samples import SampleLoss, SampleStack
 from bequest.model.objectives.softmax import Softmax
 
 if TYPE_CHECKING:
@@ -266,6 +266,7 @@ def _weighted(
 
     loss = made(points)
     stack = loss.stack([loss])
+    assert isinstance(stack, SampleStack)  # noqa: S101 - as that of any such loss
     stack.weight[0] = weights
     # The bounds of a loss go by the Gram matrix of its samples, in which weights are scales.
     vars(loss)["curvature"] = made(points * np.sqrt(weights)[:, None]).curvature

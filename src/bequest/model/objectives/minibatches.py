@@ -143,19 +143,18 @@ class Minibatches(Sampled):
             )
         if size is None:
             raise InvalidObjective("size is None.", remedy="Pass how many samples a round takes.")
-        self.loss = loss
+        self.loss: Objective = loss
+        self._loss: HasSamples = loss
         self._sample(size, seed, full_every)
 
     @property
     def samples(self) -> int:
         """How many there are."""
-        found: int = self.loss.samples  # type: ignore[attr-defined] # checked when it was made
-        return found
+        return self._loss.samples
 
     def batch_gradient(self, x: ArrayLike, rows: Indices) -> Vector:
         """Return the gradient on these samples alone."""
-        found: Vector = self.loss.batch_gradient(x, rows)  # type: ignore[attr-defined]
-        return found
+        return self._loss.batch_gradient(x, rows)
 
     @property
     def dim(self) -> int:

@@ -159,7 +159,8 @@ class Network(Sampled):
     def batch_gradient(self, x: ArrayLike, rows: Indices) -> Vector:
         """Return the gradient on these samples alone."""
         point = self._row(x)[0]
-        return self.backend.gradient(point, rows) + self.l2 * point
+        slope: Vector = self.backend.gradient(point, rows) + self.l2 * point
+        return slope
 
     @cached_property
     def curvature(self) -> Curvature:
@@ -232,7 +233,7 @@ class _GaussNewton(Network):
     """A network with the Gauss-Newton matrix for its Hessian."""
 
     @property
-    def convexified(self) -> Network:  # type: ignore[override]
+    def convexified(self) -> Network:
         """Itself."""
         return self
 
