@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from bequest import extras, files
 from bequest.cli.guard import not_found
-from bequest.cli.terminal import Meter, Terminal
-from bequest.paper import studies
+from bequest.cli.terminal import Meter, Terminal, table
+from bequest.paper import ASIDE, studies
 from bequest.paper.report import pages
 from bequest.paper.studies.study import carry_out
 
@@ -30,16 +30,28 @@ def reproduce(names: Sequence[str], *, folder: Path, again: bool) -> None:
 
         tally = carry_out(wanted, folder, again=again, progress=progress)
     out.print(_summary(tally.computed, tally.kept))
-    written = pages.build(folder)
-    out.print(f"report: {next(path for path in written if path.name == 'index.html')}")
+    if "networks" in names:
+        _tell_networks(folder, out)
+    if any(study.name in studies.NAMES for study in wanted):
+        written = pages.build(folder)
+        out.print(f"report: {next(path for path in written if path.name == 'index.html')}")
+
+
+def _tell_networks(folder: Path, out: Terminal) -> None:
+    from bequest.paper import networks_table
+
+    for title, rows in networks_table.tables(folder):
+        out.print(f"\n{title}\n")
+        out.print(table(list(networks_table.HEADERS), rows, text=(0,)))
 
 
 def _checked(names: Sequence[str]) -> Sequence[str]:
+    known = (*studies.NAMES, *ASIDE)
     for name in names:
-        if name not in studies.NAMES:
-            raise not_found("study", name, studies.NAMES)
+        if name not in known:
+            raise not_found("study", name, known)
     # in the order of the report, each once
-    return [name for name in studies.NAMES if name in names] if names else studies.NAMES
+    return [name for name in known if name in names] if names else studies.NAMES
 
 
 def _summary(computed: int, kept: int) -> str:

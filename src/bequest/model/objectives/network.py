@@ -171,20 +171,30 @@ class Network(Sampled):
         if self._given is not None:
             return self._given
         x = self.backend.start()
-        top = _largest(lambda v: self.backend.gauss_product(x, v), self.dim)
-        most = _WIDENING * max(top, 0.0) + self.l2
+        most = _WIDENING * self._top + self.l2
         bent = _largest(lambda v: most * v - self.backend.hessian_product(x, v), self.dim)
         least = self.l2 + min(_WIDENING * (most - bent), 0.0)
         return Curvature(least, max(most, abs(least)), certified=False)
 
     @cached_property
+    def _top(self) -> float:
+        """The largest eigenvalue of the Gauss-Newton matrix where the model starts."""
+        x = self.backend.start()
+        return max(_largest(lambda v: self.backend.gauss_product(x, v), self.dim), 0.0)
+
+    @cached_property
     def convexified(self) -> Network:
-        """The same with the Gauss-Newton matrix for its Hessian: what a memory is made of."""
+        """The same with the Gauss-Newton matrix for its Hessian: what a memory is made of.
+
+        Its range is not widened: a memory that bends too much is worse than one that does too
+        little.
+        """
         if self.curvature.a >= self.l2 and self._given is not None:
             return self
+        most = self.curvature.b if self._given is not None else self._top + self.l2
         view = _GaussNewton(self.backend, l2=self.l2)
         view._sample(self.batch, self.seed, self.full_every)
-        view.__dict__["curvature"] = Curvature(self.l2, self.curvature.b, certified=False)
+        view.__dict__["curvature"] = Curvature(self.l2, max(most, self.l2), certified=False)
         return view
 
     def product(self, x: Vector, v: Vector) -> Vector:

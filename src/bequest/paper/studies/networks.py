@@ -53,7 +53,7 @@ def measure(*, network: str, split: str, seed: int) -> Findings:
 
     torch.set_num_threads(1)
     pixels, digit = datasets.digits()
-    learn, test = partition.holdout(digit, TEST, seed)
+    learn, test = (np.array(rows) for rows in partition.holdout(digit, TEST, seed))
     X = torch.tensor(np.array(pixels) / 16, dtype=torch.float32).reshape(-1, 1, 8, 8)
     y = torch.tensor(np.array(digit))
     module = module_of(network, seed)
