@@ -106,14 +106,19 @@ class _Torch:
         self._start = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: part for name, part in vars(self).items() if name != "_flat"}
+        again = ("_flat", "_parameters")  # what is made of the module when it is first needed
+        return {name: part for name, part in vars(self).items() if name not in again}
 
     # --- parameters -----------------------------------------------------------------------
 
     @cached_property
+    def _parameters(self) -> list[torch.nn.Parameter]:
+        return list(self.module.parameters())
+
+    @cached_property
     def _flat(self) -> torch.Tensor:
         """All parameters in one tensor, which the module's are views of."""
-        parameters = list(self.module.parameters())
+        parameters = self._parameters
         flat = torch.cat([p.detach().reshape(-1) for p in parameters])
         self._point(flat, parameters)
         return flat
@@ -128,8 +133,10 @@ class _Torch:
 
     def _set(self, x: Vector) -> list[torch.nn.Parameter]:
         with torch.no_grad():
-            self._flat.copy_(torch.from_numpy(np.array(x, dtype=np.float64)))
-        return list(self.module.parameters())
+            if not x.flags.writeable:  # torch would warn, though it only reads
+                x = x.copy()
+            self._flat.copy_(torch.from_numpy(np.ascontiguousarray(x)))
+        return self._parameters
 
     @property
     def dim(self) -> int:

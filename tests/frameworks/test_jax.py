@@ -62,7 +62,7 @@ def solved(losses, engine=None, **options):
         "rounds": 25,
         "method": bq.GradientTracking(step=0.1),
         "will": bq.wills.Replay(rank=2),
-        "start": losses.objective(0).backend.start(),
+        "start": losses.objective(0).start,
     } | options
     return bq.solve(losses, GRAPH, engine=engine, **asked)
 

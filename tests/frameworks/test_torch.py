@@ -56,7 +56,7 @@ def solved(losses, engine=None, **options):
         "rounds": 30,
         "method": bq.GradientTracking(step=0.1),
         "will": bq.wills.Replay(rank=2),
-        "start": losses.objective(0).backend.start(),
+        "start": losses.objective(0).start,
     } | options
     return bq.solve(losses, GRAPH, engine=engine, **asked)
 
@@ -111,12 +111,7 @@ def test_a_whole_run_is_that_of_our_softmax(will):
 
 
 def _started(losses):
-    class Start:
-        @staticmethod
-        def start():
-            return np.zeros(losses.dim)
-
-    losses.objective(0).backend = Start
+    losses.objective(0).start = np.zeros(losses.dim)
     return losses
 
 

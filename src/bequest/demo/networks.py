@@ -79,7 +79,7 @@ def study(seed: int, *, watch: Watch | None = None) -> list[Graded]:
             will=wills.Forgetful() if will is None else will,
             method=GradientTracking(step=_STEP),
             rounds=ROUNDS,
-            start=silos[0].backend.start(),
+            start=silos[0].start,
             optimum=None,
             progress=None if watch is None else watch(name, ROUNDS),
         )

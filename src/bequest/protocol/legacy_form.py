@@ -66,6 +66,11 @@ class LegacyForm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
         told = sum(sum(one.sizes) for one in self.samples)
         return self.dim * self.sloped + (self.dim + 1) * self.rank + told
 
+    @property
+    def zeros(self) -> int:
+        """How many zeros are not sent."""
+        return 0 if self.sloped else self.dim
+
     def restored(self, numbers: NDArray[Any]) -> Legacy:
         """Return the legacy that these numbers, all of them, are."""
         dim, rank = self.dim, self.rank

@@ -154,6 +154,11 @@ class _Layout:
             described += _numbers(getattr(found.message, name))
         return found, described
 
+    def zeros(self, form: Any) -> int:  # noqa: ANN401 - of this kind
+        """Return how many zeros its legacies leave out."""
+        parts = (getattr(form, name) for name in self.arrays)
+        return sum(part.zeros for part in parts if isinstance(part, LegacyForm))
+
 
 def _numbers(part: int | LegacyForm | None) -> int:
     """Return how many numbers follow the header for a field."""
@@ -292,6 +297,10 @@ def decode(data: bytes | bytearray | memoryview, *, limit: int = DEFAULT_LIMIT) 
         header, described = _LAYOUTS[number].read(raw[_PREFIX.size : end])
     except ValueError as error:
         raise _malformed(f"in its header: {error}") from error
+    # A slope of zeros is not sent, and takes its room all the same.
+    needed += _BYTES_PER_NUMBER * _LAYOUTS[number].zeros(header.message)
+    if needed > limit:
+        raise _too_large(needed, limit)
     if described != count:
         raise _malformed(f"its header describes {described} numbers, and there are {count}")
     message = cast("Message", _restored(header.message, raw, _DTYPES[width], begin))

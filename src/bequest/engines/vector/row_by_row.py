@@ -81,19 +81,24 @@ def hear(weights: csr_array, coupling: float, *, differences: bool) -> Hear:
         share = np.array([given[j] for j in order])
         places.append((np.array(order), order.index(own), share, coupling * share))
 
-    def listen(said: Matrix) -> Matrix:
-        heard = np.empty_like(said)
-        for own, (order, place, share, pull) in enumerate(places):
-            rows = said[order]
-            heard[own] = pull.dot(rows[place] - rows) if differences else share.dot(rows)
-        return heard
+    room: list[Matrix] = []  # large arrays are dear to come by: these serve for all rounds
 
-    def together(said: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
+    def listen(said: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
         """Listen to all vectors of a message at once, as they lie in it."""
-        if len(said) == 1:
-            return (listen(said[0]),)
-        dim = said[0].shape[1]
-        heard = listen(np.concatenate(said, axis=1))
-        return tuple([heard[:, k * dim : (k + 1) * dim] for k in range(len(said))])
+        nodes, dim = said[0].shape
+        if not room:
+            most = max(order.size for order, *_ in places)
+            room.extend(np.empty((size, len(said) * dim)) for size in (most, nodes))
+        near, heard = room
+        parts = [slice(k * dim, (k + 1) * dim) for k in range(len(said))]
+        for own, (order, place, share, pull) in enumerate(places):
+            rows = near[: order.size]
+            for part, one in zip(parts, said, strict=True):
+                for row, other in enumerate(order):
+                    rows[row, part] = one[other]
+            if differences:
+                np.subtract(rows[place].copy(), rows, rows)
+            np.dot(pull if differences else share, rows, heard[own])
+        return tuple([heard[:, part] for part in parts])
 
-    return together
+    return listen

@@ -133,6 +133,11 @@ class Network(Sampled):
         return self.backend.dim
 
     @property
+    def start(self) -> Vector:
+        """The parameters that the model came with, flattened: where a run may begin."""
+        return self.backend.start()
+
+    @property
     def samples(self) -> int:
         """How many samples there are."""
         return self.backend.samples
@@ -159,7 +164,9 @@ class Network(Sampled):
     def batch_gradient(self, x: ArrayLike, rows: Indices) -> Vector:
         """Return the gradient on these samples alone."""
         point = self._row(x)[0]
-        slope: Vector = self.backend.gradient(point, rows) + self.l2 * point
+        slope: Vector = self.backend.gradient(point, rows)
+        if self.l2:
+            slope += self.l2 * point
         return slope
 
     @cached_property

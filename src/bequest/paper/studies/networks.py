@@ -63,7 +63,7 @@ def measure(*, network: str, split: str, seed: int) -> Findings:
         for rows in (learn[part] for part in _split(split, digit[learn], seed))
     ]  # fmt: skip
     problem = Problem(silos)
-    start = silos[0].backend.start()
+    start = silos[0].start
     graph = graphs.ring_with_chords(len(silos), chords=CHORDS, seed=seed)
     missing = np.isin(digit[test], LEAVERS)
 
