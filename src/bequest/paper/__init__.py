@@ -20,5 +20,5 @@ NAMES = (
     "robustness",
     "methods",
 )
-# computed only if asked for by name, and told in the terminal: they need more than the report does
-ASIDE = ("networks",)
+# computed only if asked for by name, and told in the terminal (``aside``)
+ASIDE = ("early", "networks")
