@@ -37,7 +37,7 @@ from msgspec.structs import asdict
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
 from bequest.errors import MalformedMessage, MessageTooLarge, UnsupportedVersion
-from bequest.protocol.legacy_form import LARGEST, Finite, LegacyForm, Length, Natural, spelled
+from bequest.protocol.legacy_header import LARGEST, Finite, LegacyHeader, Length, Natural, spelled
 from bequest.protocol.messages import KINDS, STEWARD
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ _MEANINGS: dict[str, Any] = {
     "int": Natural,
     "float": Finite,
     "Vector": Length,
-    "Legacy": LegacyForm,
+    "Legacy": LegacyHeader,
     "Purpose": Literal["join", "return", "forget"],
 }
 
@@ -157,10 +157,10 @@ class _Layout:
     def zeros(self, form: Any) -> int:  # noqa: ANN401 - of this kind
         """Return how many zeros its legacies leave out."""
         parts = (getattr(form, name) for name in self.arrays)
-        return sum(part.zeros for part in parts if isinstance(part, LegacyForm))
+        return sum(part.zeros for part in parts if isinstance(part, LegacyHeader))
 
 
-def _numbers(part: int | LegacyForm | None) -> int:
+def _numbers(part: int | LegacyHeader | None) -> int:
     """Return how many numbers follow the header for a field."""
     if isinstance(part, int):
         return part
@@ -341,7 +341,7 @@ def _restored(form: Struct, raw: bytes, dtype: np.dtype[Any], begin: int) -> obj
     return layout.kind(*values.values())
 
 
-def _array(part: int | LegacyForm | None, numbers: NDArray[Any]) -> Vector | Legacy | None:
+def _array(part: int | LegacyHeader | None, numbers: NDArray[Any]) -> Vector | Legacy | None:
     """Return the vector or the legacy that these numbers, all of them, are."""
     if numbers.itemsize == _WIDTHS["float32"]:
         with np.errstate(invalid="ignore"):  # some kinds of NaN make NumPy warn

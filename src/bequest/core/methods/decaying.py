@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bequest.core.arrays import Tensor as Array
-    from bequest.core.methods.base import Column, Conditions, Local, Rows
+    from bequest.core.methods.base import PerNode, Conditions, Local, Rows
     from bequest.core.steps import StepChoice
 
 
@@ -104,8 +104,8 @@ class Decaying(Method):
         self,
         pace: float,
         *,
-        own_weight: Column,
-        stiffness: Column,
+        own_weight: PerNode,
+        stiffness: PerNode,
         bound: Callable[[], Array | None],
     ) -> Local:
         """Return what the first rounds would go by."""

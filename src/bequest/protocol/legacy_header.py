@@ -23,7 +23,7 @@ Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 
 
 # Nothing in a form can refer back to it, so the garbage collector need not look (gc=False).
-class SamplesForm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class SamplesHeader(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """Samples of a legacy in a header: all but their numbers."""
 
     origins: tuple[Natural, ...]
@@ -42,7 +42,7 @@ class SamplesForm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
         return many, many * self.labelled, many * self.width, many * self.rank * self.width
 
 
-class LegacyForm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class LegacyHeader(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A legacy in a header: all but its numbers.
 
     ``by_columns`` says how F lies in memory. Products round differently for each way, and a run
@@ -58,7 +58,7 @@ class LegacyForm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     rank: Natural
     by_columns: bool
     sloped: bool = True
-    samples: tuple[SamplesForm, ...] = ()
+    samples: tuple[SamplesHeader, ...] = ()
 
     @property
     def numbers(self) -> int:
@@ -120,7 +120,7 @@ def spelled(legacy: Legacy, arrays: list[NDArray[Any]]) -> dict[str, object]:
     }
 
 
-def _samples(forms: tuple[SamplesForm, ...], numbers: NDArray[Any]) -> Iterator[Samples]:
+def _samples(forms: tuple[SamplesHeader, ...], numbers: NDArray[Any]) -> Iterator[Samples]:
     """Yield the samples that these numbers, all of them, are."""
     for one in forms:
         shares, labels, means, factors, numbers = np.split(numbers, np.cumsum(one.sizes))
