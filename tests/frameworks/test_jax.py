@@ -10,7 +10,7 @@ import bequest as bq
 import bequest.jax
 from bequest.engines import Loop
 from bequest.errors import DimensionMismatch, InvalidObjective
-from bequest.model.objectives import Key
+from bequest.model.objectives import SampleKey
 
 jax.config.update("jax_enable_x64", True)
 Silo = bequest.jax.Silo
@@ -79,7 +79,7 @@ def test_it_is_our_softmax():
     np.testing.assert_allclose(theirs.gradient(x), ours.gradient(x), atol=1e-12)
     np.testing.assert_allclose(theirs.hvp(x, v), ours.hvp(x, v), atol=1e-12)
     np.testing.assert_allclose(theirs.convexified.hvp(x, v), ours.hvp(x, v), atol=1e-12)
-    key = Key(0, 1, 0, 5)
+    key = SampleKey(0, 1, 0, 5)
     mine = bq.Minibatches(ours, 6).gradient(x, key)
     batched = Silo(
         entropy, jnp.zeros((3, 5)), (X, y), predict=lambda w, i: i @ w.T, l2=0.1, batch=6

@@ -15,7 +15,7 @@ from bequest.engines import Loop, records
 from bequest.engines.fingerprint import fingerprint
 from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite, OptimumUnknown
 from bequest.journal import Journal, read
-from bequest.model.objectives import Key
+from bequest.model.objectives import SampleKey
 from bequest.replay import Replay as Rerun
 
 Silo = bequest.torch.Silo
@@ -80,7 +80,7 @@ def test_it_is_our_softmax():
     # of a linear model Gauss-Newton is the Hessian
     np.testing.assert_allclose(theirs.convexified.hvp(x, v), ours.hvp(x, v), atol=1e-12)
     np.testing.assert_allclose(theirs.hessian(x), ours.hessian(x), atol=1e-12)
-    key = Key(0, 1, 0, 5)
+    key = SampleKey(0, 1, 0, 5)
     mine = bq.Minibatches(ours, 6).gradient(x, key)
     batched = Silo(linear(3), cross_entropy, (X, y), l2=0.1, batch=6).gradient(x, key)
     np.testing.assert_allclose(batched, mine, atol=1e-12)
@@ -199,7 +199,7 @@ def test_a_silo_can_be_pickled():
     again = pickle.loads(pickle.dumps(silo))  # noqa: S301
     x = np.linspace(-1, 1, silo.dim)
     np.testing.assert_array_equal(
-        again.gradient(x, Key(0, 1, 0, 2)), silo.gradient(x, Key(0, 1, 0, 2))
+        again.gradient(x, SampleKey(0, 1, 0, 2)), silo.gradient(x, SampleKey(0, 1, 0, 2))
     )
 
 
@@ -219,7 +219,7 @@ def test_loaders_and_datasets():
         assert silo.batch == 5
         np.testing.assert_array_equal(silo.gradient(x), plain.gradient(x))
         np.testing.assert_array_equal(
-            silo.gradient(x, Key(0, 0, 0, 1)), plain.gradient(x, Key(0, 0, 0, 1))
+            silo.gradient(x, SampleKey(0, 0, 0, 1)), plain.gradient(x, SampleKey(0, 0, 0, 1))
         )
 
 

@@ -8,7 +8,7 @@ from rehearsal import Rehearsal
 
 import bequest as bq
 from bequest.core.legacy import Legacy
-from bequest.core.samples import Samples
+from bequest.core.samples import Clusters
 from bequest.engines import Loop, Weather, records
 from bequest.journal import Journal, read
 from bequest.model import pseudo_samples
@@ -303,7 +303,7 @@ def _estate(losses, node, t=5):
 
 def test_nothing_is_drawn_from_nothing():
     with pytest.raises(bq.errors.DimensionMismatch, match="Clusters"):
-        Samples((0,), ("logistic", ()), [1.0], [1.0], [[1.0]], np.zeros((1, 0, 2)), (0, 0))
+        Clusters((0,), ("logistic", ()), [1.0], [1.0], [[1.0]], np.zeros((1, 0, 2)), (0, 0))
 
 
 def test_legacies_without_samples_are_as_they_were():

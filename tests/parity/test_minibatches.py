@@ -7,7 +7,7 @@ from rehearsal import Rehearsal
 import bequest as bq
 from bequest.engines import Loop, Weather
 from bequest.journal import Journal, read
-from bequest.model.objectives import Key
+from bequest.model.objectives import SampleKey
 from bequest.replay import Replay
 
 STORM = Weather(seed=3, delay=(0.0, 5.0), duplication=0.3)
@@ -74,16 +74,21 @@ def test_a_log_repeats_a_run_on_minibatches_bit_for_bit(tmp_path):
 def test_the_key_alone_says_which_samples_are_taken():
     loss = problem().objective(0)
     x = np.ones(5)
-    one = loss.gradient(x, Key(3, 0, 0, 1))
-    np.testing.assert_array_equal(one, loss.gradient(x, Key(3, 0, 0, 1)))
-    others = [Key(4, 0, 0, 1), Key(3, 1, 0, 1), Key(3, 0, 1, 1), Key(3, 0, 0, 2)]
+    one = loss.gradient(x, SampleKey(3, 0, 0, 1))
+    np.testing.assert_array_equal(one, loss.gradient(x, SampleKey(3, 0, 0, 1)))
+    others = [
+        SampleKey(4, 0, 0, 1),
+        SampleKey(3, 1, 0, 1),
+        SampleKey(3, 0, 1, 1),
+        SampleKey(3, 0, 0, 2),
+    ]
     assert all(not np.array_equal(one, loss.gradient(x, key)) for key in others)
 
 
 def test_a_minibatch_is_the_whole_loss_in_the_mean():
     loss = problem().objective(1)
     x = np.linspace(-1, 1, 5)
-    drawn = [loss.gradient(x, Key(0, 1, 0, t)) for t in range(4000)]
+    drawn = [loss.gradient(x, SampleKey(0, 1, 0, t)) for t in range(4000)]
     spread = np.std(drawn, axis=0) / np.sqrt(len(drawn))
     assert (np.abs(np.mean(drawn, axis=0) - loss.gradient(x)) < 5 * spread).all()
 
@@ -126,7 +131,7 @@ def test_a_fresh_gradient_in_the_surplus_would_be_a_bias():
     run = solved(losses, departures=[bq.Departure(2, 20)])
     loss = losses.objective(2)
     x = run.departures[0].anchor
-    off = loss.gradient(x, Key(3, 2, 0, 20)) - loss.gradient(x, Key(3, 2, 0, 21))
+    off = loss.gradient(x, SampleKey(3, 2, 0, 20)) - loss.gradient(x, SampleKey(3, 2, 0, 21))
     assert np.linalg.norm(off) > 1e6 * run.invariant_gap[-1]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from bequest.core.farewell import Farewell
 from bequest.core.legacy import Legacy
-from bequest.core.samples import Samples
+from bequest.core.samples import Clusters
 from bequest.protocol import messages as m
 from bequest.protocol import wire
 
@@ -32,11 +32,11 @@ SKETCHED = Legacy(
     frozenset({300, 9}),
 )
 SAMPLES = (
-    Samples(
+    Clusters(
         (4,), ("softmax", (3.0,)), [0.5, 0.25, 0.25], [0, 1, 2], np.arange(6.0).reshape(3, 2) / 8,
         np.arange(12.0).reshape(3, 2, 2) / 16, (4, 17),
     ),
-    Samples((9,), ("huber", (0.5,)), [0.5, 0.5], [], [[1.0, -2.0], [0.5, 1e300]],
+    Clusters((9,), ("huber", (0.5,)), [0.5, 0.5], [], [[1.0, -2.0], [0.5, 1e300]],
             np.empty((2, 0, 2)), (9, 3)),
 )  # fmt: skip
 TELLING = Legacy(0.125, np.zeros(6), 0.0, {4: 1, 9: 1}, samples=SAMPLES)

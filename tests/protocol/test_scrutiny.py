@@ -34,7 +34,7 @@ from protocol.test_steward import (
 import bequest as bq
 from bequest.core.farewell import Farewell
 from bequest.core.legacy import Legacy
-from bequest.core.samples import Samples
+from bequest.core.samples import Clusters
 from bequest.protocol import messages as m
 from bequest.protocol import scrutiny, wire
 from bequest.protocol.events import Committed, Dropped, Failed, Lost, Received, Send
@@ -254,7 +254,7 @@ def telling(lineage, **changes):
         "factors": np.zeros((2, 0, 1)),
         "key": (2, 5),
     }
-    return of(lineage, eta=0.1, samples=(Samples(**(usual | changes)),))
+    return of(lineage, eta=0.1, samples=(Clusters(**(usual | changes)),))
 
 
 IMPOSSIBLE_SAMPLES = {

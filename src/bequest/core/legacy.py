@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from bequest.core.arrays import Matrix, Vector
-    from bequest.core.samples import Evaluated, Samples
+    from bequest.core.samples import Clusters, Evaluated
 
 # Curvature this far below the largest one, left over by sums that cancel, is rounding.
 _ROUNDING = 1e-14
@@ -67,7 +67,7 @@ class Legacy:
     factor: Matrix = field(default_factory=lambda: np.empty((0, 0)))
     weights: Vector = field(default_factory=lambda: np.empty(0))
     blended: frozenset[int] = frozenset()
-    samples: tuple[Samples, ...] = ()
+    samples: tuple[Clusters, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", frozen(self.p))
@@ -135,7 +135,7 @@ class Legacy:
             total = total + slope if part.sign > 0 else total - slope
         return total
 
-    def drawn_by(self, draw: Callable[[Samples], Evaluated]) -> Legacy:
+    def drawn_by(self, draw: Callable[[Clusters], Evaluated]) -> Legacy:
         """Return the same, with points drawn from samples that have none yet."""
         if all(part.loss is not None for part in self.samples):
             return self

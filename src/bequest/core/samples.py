@@ -54,7 +54,7 @@ class Evaluated(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class Clusters:
     """Clusters of samples, and which nodes they are from.
 
     Attributes:
@@ -153,7 +153,7 @@ class Samples:
             )
         return self.loss
 
-    def is_same(self, other: Samples) -> bool:
+    def is_same(self, other: Clusters) -> bool:
         """Whether these are the same clusters, whatever their sign."""
         names = ("origins", "form", "key")
         return all(getattr(self, name) == getattr(other, name) for name in names) and all(
@@ -161,15 +161,15 @@ class Samples:
             for one, two in zip(self.arrays, other.arrays, strict=True)
         )
 
-    def __neg__(self) -> Samples:
+    def __neg__(self) -> Clusters:
         return replace(self, sign=-self.sign)
 
     def __repr__(self) -> str:
         inside = ", ".join(map(str, self.origins))
-        return f"Samples(of {inside}; {self.means.shape[0]} clusters, rank={self.rank})"
+        return f"Clusters(of {inside}; {self.means.shape[0]} clusters, rank={self.rank})"
 
 
-def joined(one: tuple[Samples, ...], other: tuple[Samples, ...]) -> tuple[Samples, ...]:
+def joined(one: tuple[Clusters, ...], other: tuple[Clusters, ...]) -> tuple[Clusters, ...]:
     """Return all of them, by origin, without those that cancel."""
     rest = list(one)
     for part in other:
@@ -184,14 +184,14 @@ def joined(one: tuple[Samples, ...], other: tuple[Samples, ...]) -> tuple[Sample
     return tuple(sorted(rest, key=lambda part: (part.origins, part.key)))
 
 
-def merged(parts: Iterable[Samples]) -> tuple[Samples, ...]:
+def merged(parts: Iterable[Clusters]) -> tuple[Clusters, ...]:
     """Return fewer clusters: those of one form and one label become one, of the rank they had.
 
     Shares, means and, up to the rank, covariances of the sum are kept. Points stay points: merging
     them would leave only their mean.
     """
-    kept: list[Samples] = []
-    groups: dict[tuple[object, ...], list[Samples]] = {}
+    kept: list[Clusters] = []
+    groups: dict[tuple[object, ...], list[Clusters]] = {}
     for part in parts:
         alike = part.form, part.width, part.rank, bool(part.labels.size), part.sign
         if part.rank:
@@ -202,7 +202,7 @@ def merged(parts: Iterable[Samples]) -> tuple[Samples, ...]:
     return tuple(sorted(kept, key=lambda part: (part.origins, part.key)))
 
 
-def _as_one(parts: list[Samples]) -> Samples:
+def _as_one(parts: list[Clusters]) -> Clusters:
     shares = np.concatenate([part.shares for part in parts])
     means = np.concatenate([part.means for part in parts])
     factors = np.concatenate([part.factors for part in parts])
@@ -212,7 +212,7 @@ def _as_one(parts: list[Samples]) -> Samples:
         groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     rank = parts[0].rank
     whole = [_pooled(shares[rows], means[rows], factors[rows], rank) for rows in groups]
-    return Samples(
+    return Clusters(
         tuple(sorted({node for part in parts for node in part.origins})),
         parts[0].form,
         np.array([share for share, _, _ in whole]),

@@ -29,7 +29,7 @@ from msgspec.structs import asdict
 from bequest import files
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
-from bequest.core.samples import Samples
+from bequest.core.samples import Clusters
 from bequest.core.steps import StepChoice
 from bequest.engines import coherence
 from bequest.engines.fingerprint import NODES, ROUNDS, UNKNOWNS, differences
@@ -61,7 +61,7 @@ class _ArrayForm(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _SamplesForm(Struct, frozen=True, forbid_unknown_fields=True):
-    """Samples, without the points that are drawn from them."""
+    """Clusters, without the points that are drawn from them."""
 
     origins: tuple[int, ...]
     form: tuple[str, tuple[float, ...]]
@@ -72,8 +72,8 @@ class _SamplesForm(Struct, frozen=True, forbid_unknown_fields=True):
     key: tuple[int, int]
     sign: int
 
-    def restored(self) -> Samples:
-        return Samples(
+    def restored(self) -> Clusters:
+        return Clusters(
             self.origins,
             self.form,
             self.shares.restored(),
@@ -151,7 +151,7 @@ def _spelled(value: Any) -> Any:  # noqa: ANN401 - any part of an outcome
             names = [name for name in _LegacyForm.__struct_fields__ if name != "by_columns"]
             held = {name: _spelled(getattr(value, name)) for name in names}
             return held | {"by_columns": not value.factor.flags.c_contiguous}
-        case Samples():
+        case Clusters():
             told = _SamplesForm.__struct_fields__
             return {name: _spelled(getattr(value, name)) for name in told}
         case Mapping():

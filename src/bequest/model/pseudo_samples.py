@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from bequest.core.samples import Samples, principal
+from bequest.core.samples import Clusters, principal
 from bequest.errors import InvalidObjective, InvalidWill
 from bequest.model.objectives.linear import Huber, LeastSquares, Logistic
 from bequest.model.objectives.loaded import Loaded
@@ -35,7 +35,7 @@ OURS = LOGISTIC, SOFTMAX, LEAST_SQUARES, HUBER = "logistic", "softmax", "least s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class SampleTable:
     """The samples of a loss, as rows of numbers.
 
     Attributes:
@@ -59,18 +59,18 @@ class Table:
 class Replayable(Protocol):
     """A loss that says what its samples are, and evaluates others of its form."""
 
-    def table(self) -> Table:
+    def table(self) -> SampleTable:
         """Return its samples."""
         ...
 
     def replayed(
-        self, samples: Samples, points: Matrix, labels: Vector, weights: Vector
+        self, samples: Clusters, points: Matrix, labels: Vector, weights: Vector
     ) -> Evaluated:
         """Return the loss of these points, each with its weight, and without l2."""
         ...
 
 
-def table_of(objective: Objective) -> Table:
+def table_of(objective: Objective) -> SampleTable:
     """Return the samples of a loss.
 
     Raises:
@@ -96,7 +96,7 @@ def table_of(objective: Objective) -> Table:
             "samples: Logistic, Softmax, LeastSquares, Huber, bequest.torch or bequest.jax.",
         )
     classes = isinstance(loss, Logistic | Softmax)
-    return Table(
+    return SampleTable(
         form,
         loss.X,
         loss.y if classes else None,
@@ -109,12 +109,12 @@ def table_of(objective: Objective) -> Table:
 # --- the leaver ----------------------------------------------------------------------------
 
 
-def moments(table: Table, rank: int, key: tuple[int, int]) -> Samples:
+def moments(table: SampleTable, rank: int, key: tuple[int, int]) -> Clusters:
     """Return count, mean and that many factors of every class; of all samples without classes."""
     return _of_clusters(table, key, rank, [rows for rows, _ in _classes(table)])
 
 
-def centroids(table: Table, count: int, key: tuple[int, int]) -> Samples:
+def centroids(table: SampleTable, count: int, key: tuple[int, int]) -> Clusters:
     """Return that many centroids, shared among the classes by their size; one each at least."""
     from scipy.cluster.vq import kmeans2
 
@@ -131,14 +131,14 @@ def centroids(table: Table, count: int, key: tuple[int, int]) -> Samples:
     return _of_clusters(table, key, 0, clusters)
 
 
-def _points(table: Table) -> Matrix:
+def _points(table: SampleTable) -> Matrix:
     """Return the samples with their targets beside them, where these are numbers."""
     if table.targets is None:
         return table.rows
     return np.column_stack([table.rows, table.targets])
 
 
-def _classes(table: Table) -> Iterator[tuple[Indices, float]]:
+def _classes(table: SampleTable) -> Iterator[tuple[Indices, float]]:
     if table.labels is None:
         yield np.arange(table.rows.shape[0]), 0.0
         return
@@ -146,7 +146,9 @@ def _classes(table: Table) -> Iterator[tuple[Indices, float]]:
         yield np.flatnonzero(table.labels == label), float(label)
 
 
-def _of_clusters(table: Table, key: tuple[int, int], rank: int, clusters: list[Indices]) -> Samples:
+def _of_clusters(
+    table: SampleTable, key: tuple[int, int], rank: int, clusters: list[Indices]
+) -> Clusters:
     points = _points(table)
     means = np.array([points[rows].mean(axis=0) for rows in clusters])
     spread = np.array(
@@ -157,7 +159,7 @@ def _of_clusters(table: Table, key: tuple[int, int], rank: int, clusters: list[I
     )
     used = int((np.abs(spread).max(axis=(0, 2)) > 0).sum()) if spread.size else 0
     labels = [] if table.labels is None else [table.labels[rows[0]] for rows in clusters]
-    return Samples(
+    return Clusters(
         (key[0],),
         table.form,
         np.array([rows.size * table.share for rows in clusters]),
@@ -171,7 +173,7 @@ def _of_clusters(table: Table, key: tuple[int, int], rank: int, clusters: list[I
 # --- the heir ------------------------------------------------------------------------------
 
 
-def points_of(samples: Samples) -> tuple[Matrix, Vector, Vector]:
+def points_of(samples: Clusters) -> tuple[Matrix, Vector, Vector]:
     """Return points, their labels or targets, and their weights.
 
     A cluster's points have its mean and, up to its rank, its covariance exactly: their directions
@@ -187,7 +189,7 @@ def points_of(samples: Samples) -> tuple[Matrix, Vector, Vector]:
     return np.ascontiguousarray(rows[:, :-1]), rows[:, -1], weights
 
 
-def _clusters(samples: Samples) -> Iterator[tuple[Vector, Matrix]]:
+def _clusters(samples: Clusters) -> Iterator[tuple[Vector, Matrix]]:
     return zip(samples.means, samples.factors, strict=True)
 
 
@@ -199,7 +201,7 @@ def _spread(rng: np.random.Generator, factor: Matrix, count: int) -> Matrix:
     return np.asarray(np.sqrt(count) * basis @ factor)
 
 
-def evaluated(samples: Samples, objective: Objective) -> Evaluated:
+def evaluated(samples: Clusters, objective: Objective) -> Evaluated:
     """Return the loss of points drawn from them, as a node with that objective evaluates it.
 
     Raises:
@@ -225,7 +227,7 @@ def _inner(objective: Objective) -> Objective:
     return objective.load() if isinstance(objective, Loaded) else objective
 
 
-def can_draw(samples: Samples, objective: Objective, dim: int) -> bool:
+def can_draw(samples: Clusters, objective: Objective, dim: int) -> bool:
     """Whether a node with that objective could evaluate them: its heir asks before it believes."""
     name, parameters = samples.form
     features = samples.width - (0 if samples.labels.size else 1)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Told(NamedTuple):
+class AsideTable(NamedTuple):
     """A table and what it is about."""
 
     title: str
@@ -21,12 +21,12 @@ class Told(NamedTuple):
     rows: list[list[str]]
 
 
-def tables(name: str, folder: Path) -> Iterator[Told]:
+def tables(name: str, folder: Path) -> Iterator[AsideTable]:
     """Yield what a study has found, as far as it has been computed."""
     return _networks(folder) if name == networks.STUDY.name else _early(folder)
 
 
-def _networks(folder: Path) -> Iterator[Told]:
+def _networks(folder: Path) -> Iterator[AsideTable]:
     for split in networks.SPLITS:
         for network in networks.NETWORKS:
             found = [
@@ -38,7 +38,7 @@ def _networks(folder: Path) -> Iterator[Told]:
             if found:
                 how = "one digit per silo" if split == "digits" else "Dirichlet(0.3)"
                 title = f"{network}, {how}: percent right, median (and worst) of {len(found)} seeds"
-                yield Told(title, ["will", "vectors", *networks.TIMES], _rows(found))
+                yield AsideTable(title, ["will", "vectors", *networks.TIMES], _rows(found))
 
 
 def _rows(found: Sequence[Any]) -> list[list[str]]:
@@ -56,7 +56,7 @@ def _spread(values: Sequence[float]) -> str:
     return f"{median(values):.1f} ({min(values):.1f})"
 
 
-def _early(folder: Path) -> Iterator[Told]:
+def _early(folder: Path) -> Iterator[AsideTable]:
     for dataset in early.DATASETS:
         found = {
             int(case.params["first"]): store.read(path).facts["wills"]
@@ -75,4 +75,4 @@ def _early(folder: Path) -> Iterator[Told]:
                 for will in early.WILLS
             ]
             title = f"{dataset}: distance to the optimum of all data, by the first departure"
-            yield Told(title, headers, rows)
+            yield AsideTable(title, headers, rows)

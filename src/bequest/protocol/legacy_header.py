@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from bequest.core.legacy import Legacy
-from bequest.core.samples import Samples
+from bequest.core.samples import Clusters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 
 # Nothing in a form can refer back to it, so the garbage collector need not look (gc=False).
 class SamplesHeader(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """Samples of a legacy in a header: all but their numbers."""
+    """Clusters of a legacy in a header: all but their numbers."""
 
     origins: tuple[Natural, ...]
     form: tuple[Annotated[str, Meta(max_length=64)], tuple[Finite, ...]]
@@ -120,11 +120,11 @@ def spelled(legacy: Legacy, arrays: list[NDArray[Any]]) -> dict[str, object]:
     }
 
 
-def _samples(forms: tuple[SamplesHeader, ...], numbers: NDArray[Any]) -> Iterator[Samples]:
+def _samples(forms: tuple[SamplesHeader, ...], numbers: NDArray[Any]) -> Iterator[Clusters]:
     """Yield the samples that these numbers, all of them, are."""
     for one in forms:
         shares, labels, means, factors, numbers = np.split(numbers, np.cumsum(one.sizes))
-        yield Samples(
+        yield Clusters(
             one.origins,
             one.form,
             shares,

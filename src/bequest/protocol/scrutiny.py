@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Vector
     from bequest.core.legacy import Legacy
-    from bequest.core.samples import Samples
+    from bequest.core.samples import Clusters
 
 # Metropolis weights sum to less than one, but for rounding.
 _ROUNDING = 1e-9
@@ -51,7 +51,7 @@ def is_sound(legacy: Legacy, dim: int) -> bool:
     return once and math.isfinite(curvature + legacy.c) and is_finite(legacy.p, dim)
 
 
-def _are_samples(part: Samples, lineage: Collection[int]) -> bool:
+def _are_samples(part: Clusters, lineage: Collection[int]) -> bool:
     """Whether these can be statistics of the samples of nodes in that lineage."""
     return (
         part.sign == 1

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bequest.core.arrays import Tensor as Array
-    from bequest.core.methods.base import PerNode, Conditions, Local, Rows
+    from bequest.core.methods.base import Conditions, Local, PerNode, Rows
     from bequest.core.steps import StepChoice
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bequest.core.curvature import Curvature
 
 
-class Key(NamedTuple):
+class SampleKey(NamedTuple):
     """What says which samples a round takes."""
 
     seed: int
@@ -107,7 +107,7 @@ class Sampled(Objective):
         """Whether rounds take fewer samples than there are."""
         return self.batch is not None and self.batch < self.samples
 
-    def gradient(self, x: ArrayLike, key: Key | None = None) -> Vector:
+    def gradient(self, x: ArrayLike, key: SampleKey | None = None) -> Vector:
         """Return grad f(x): on all samples, or on those that the key chooses."""
         if key is None or self.batch is None:
             return super().gradient(x)
@@ -129,7 +129,7 @@ class Minibatches(Sampled):
 
     >>> from bequest.model.objectives import LeastSquares
     >>> loss = Minibatches(LeastSquares([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0]), size=2)
-    >>> loss.gradient([0.0]), loss.gradient([0.0], Key(0, 0, 0, 1))
+    >>> loss.gradient([0.0]), loss.gradient([0.0], SampleKey(0, 0, 0, 1))
     (array([-4.66666667]), array([-5.]))
     """
 
@@ -257,7 +257,7 @@ class _Sampling(Draws):
     def draw(self, x: Vector, t: int) -> Vector:
         """Return the gradient that round t uses."""
         loss = self._loss
-        key = Key(loss.seed, self._node, self._incarnation, t)
+        key = SampleKey(loss.seed, self._node, self._incarnation, t)
         if loss.full_every is None:
             return loss.gradient(x, key)
         if self._at is None or self._full is None or t % loss.full_every == 0:

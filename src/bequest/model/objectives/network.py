@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from bequest.core.arrays import Indices, Matrix, Vector
-    from bequest.core.samples import Samples
-    from bequest.model.pseudo_samples import Table
+    from bequest.core.samples import Clusters
+    from bequest.model.pseudo_samples import SampleTable
 
 # Ends of a spectrum are looked for with so many products, and are believed to this factor: a
 # network's curvature changes on its way, and no one can promise it.
@@ -208,15 +208,17 @@ class Network(Sampled):
         """Return the Hessian-vector product."""
         return self.backend.hessian_product(x, v) + self.l2 * v
 
-    def table(self) -> Table:
+    def table(self) -> SampleTable:
         """Return the samples, for a memory that replays them."""
-        from bequest.model.pseudo_samples import Table
+        from bequest.model.pseudo_samples import SampleTable
 
         rows, labels, targets = self.backend.table()
-        return Table((self.architecture, ()), rows, labels, targets, 1.0 / self.samples, self.l2)
+        return SampleTable(
+            (self.architecture, ()), rows, labels, targets, 1.0 / self.samples, self.l2
+        )
 
     def replayed(
-        self, samples: Samples, points: Matrix, labels: Vector, weights: Vector
+        self, samples: Clusters, points: Matrix, labels: Vector, weights: Vector
     ) -> Network:
         """Return the loss of these points, as this model evaluates it."""
         if samples.form[0] != self.architecture:

@@ -14,7 +14,7 @@ from bequest.model import pseudo_samples
 from bequest.model.wills.base import Bequest, Will
 
 if TYPE_CHECKING:
-    from bequest.core.samples import Samples
+    from bequest.core.samples import Clusters
     from bequest.model.wills.base import Estate
 
 _RANK = 8
@@ -87,7 +87,7 @@ class Replay(Will):
         )
 
 
-def remembered(estate: Estate, samples: Samples, l2: float) -> Legacy:
+def remembered(estate: Estate, samples: Clusters, l2: float) -> Legacy:
     """Return the memory that these samples make, with the node's own penalty."""
     drawn = replace(samples, loss=pseudo_samples.evaluated(samples, estate.objective))
     nothing = np.zeros(estate.x.size)
