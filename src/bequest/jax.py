@@ -12,8 +12,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
 from bequest import extras
-from bequest.errors import DimensionMismatch, InvalidObjective
-from bequest.model.objectives.network import Network, check_backend
+from bequest.errors import InvalidObjective
+from bequest.model.objectives.network import Network, check_backend, check_pair
 
 extras.need("jax", what="bequest.jax")
 
@@ -25,7 +25,7 @@ from jax.flatten_util import ravel_pytree  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bequest.core.arrays import Indices, Matrix, Vector
+    from bequest.core.arrays import Indices, Matrix, Tensor, Vector
     from bequest.core.curvature import Curvature
 
 __all__ = ["Silo"]
@@ -170,13 +170,13 @@ class _Jax:
 
     def gradient(self, x: Vector, rows: Indices | None) -> Vector:
         found = self._compiled[1](self._point(x), *self._batch(rows))
-        return np.asarray(found, dtype=float)
+        return np.array(found, dtype=float)  # not a view that JAX keeps to itself
 
     def hessian_product(self, x: Vector, v: Vector) -> Vector:
         """Forward over reverse."""
         slope = jax.grad(partial(self._on_all, self._batch(None)))
         found = jax.jvp(slope, (self._point(x),), (self._point(v),))[1]
-        return np.asarray(found, dtype=float)
+        return np.array(found, dtype=float)  # not a view that JAX keeps to itself
 
     def _on_all(self, batch: tuple[Any, Any, Any], x: Any) -> Any:  # noqa: ANN401
         return self._total(x, *batch)
@@ -197,22 +197,12 @@ class _Jax:
         out, moved = jax.jvp(outputs, (self._point(x),), (self._point(v),))
         bent = jax.jvp(jax.grad(outer), (out,), (moved,))[1]
         found = jax.vjp(outputs, self._point(x))[1](bent)[0]
-        return np.asarray(found, dtype=float)
+        return np.array(found, dtype=float)  # not a view that JAX keeps to itself
 
     # --- samples --------------------------------------------------------------------------
 
-    def table(self) -> tuple[Matrix, Vector | None, Vector | None]:
-        rows = np.asarray(self.inputs, dtype=float).reshape(self.samples, -1)
-        targets = np.asarray(self.targets)
-        if targets.dtype.kind in "iu" and targets.ndim == 1:
-            return rows, targets.astype(float), None
-        if targets.size != self.samples:
-            raise InvalidObjective(
-                f"The targets have shape {targets.shape}: they are neither classes nor numbers.",
-                remedy="Use whole numbers for classes or one number per sample, or a will that "
-                "needs no samples, such as wills.Trust().",
-            )
-        return rows, None, targets.reshape(-1).astype(float)
+    def arrays(self) -> tuple[Tensor, Tensor]:
+        return np.asarray(self.inputs), np.asarray(self.targets)
 
     def on(self, points: Matrix, labels: Vector, weights: Vector) -> Self:
         inputs = jnp.asarray(points, self.inputs.dtype).reshape(-1, *self.inputs.shape[1:])
@@ -221,8 +211,7 @@ class _Jax:
         return type(self)(self.loss, self.predict, self.params, inputs, targets, share)
 
     def content(self) -> object:
-        arrays = [np.asarray(part) for part in (self.inputs, self.targets)]
-        return self.architecture, arrays
+        return self.architecture, self.arrays()
 
 
 def _arrays(data: Any) -> tuple[Any, Any]:  # noqa: ANN401
@@ -232,11 +221,5 @@ def _arrays(data: Any) -> tuple[Any, Any]:  # noqa: ANN401
             remedy="Pass (inputs, targets) as two arrays; the key of a round chooses its samples.",
         )
     inputs, targets = (jnp.asarray(part) for part in data)
-    if not inputs.ndim or not targets.ndim or inputs.shape[0] != targets.shape[0]:
-        raise DimensionMismatch(
-            f"There are inputs of shape {inputs.shape} and targets of shape {targets.shape}.",
-            remedy="Pass one target per input.",
-        )
-    if not inputs.shape[0]:
-        raise DimensionMismatch("There are no samples.", remedy="Pass at least one.")
+    check_pair(inputs.shape, targets.shape)
     return inputs, targets

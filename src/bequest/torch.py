@@ -14,8 +14,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
 from bequest import extras
-from bequest.errors import DimensionMismatch, InvalidObjective
-from bequest.model.objectives.network import Network, check_backend
+from bequest.errors import InvalidObjective
+from bequest.model.objectives.network import Network, check_backend, check_pair
 
 extras.need("torch", what="bequest.torch")
 
@@ -28,7 +28,7 @@ from torch.nn.modules.dropout import _DropoutNd  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bequest.core.arrays import Indices, Matrix, Vector
+    from bequest.core.arrays import Indices, Matrix, Tensor, Vector
     from bequest.core.curvature import Curvature
 
     Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -258,18 +258,9 @@ class _Torch:
 
     # --- samples --------------------------------------------------------------------------
 
-    def table(self) -> tuple[Matrix, Vector | None, Vector | None]:
-        rows = self.inputs.detach().reshape(self.samples, -1).cpu().numpy().astype(float)
-        targets = self.targets.detach().cpu().numpy()
-        if targets.dtype.kind in "iu" and targets.ndim == 1:
-            return rows, targets.astype(float), None
-        if targets.size != self.samples:
-            raise InvalidObjective(
-                f"The targets have shape {targets.shape}: they are neither classes nor numbers.",
-                remedy="Use whole numbers for classes or one number per sample, or a will that "
-                "needs no samples, such as wills.Trust().",
-            )
-        return rows, None, targets.reshape(-1).astype(float)
+    def arrays(self) -> tuple[Tensor, Tensor]:
+        inputs, targets = (part.detach().cpu().numpy() for part in (self.inputs, self.targets))
+        return inputs, targets
 
     def on(self, points: Matrix, labels: Vector, weights: Vector) -> Self:
         like, kind = self.inputs, self.targets
@@ -282,8 +273,7 @@ class _Torch:
         return other
 
     def content(self) -> object:
-        arrays = [t.detach().cpu().numpy() for t in (self.inputs, self.targets)]
-        return self.architecture, arrays
+        return self.architecture, self.arrays()
 
     def check_devices(self) -> None:
         """Refuse parameters and data that are not in one place."""
@@ -366,12 +356,5 @@ def _tensors(data: Any) -> tuple[torch.Tensor, torch.Tensor, int | None]:  # noq
             "DataLoader.",
         )
     inputs, targets = (torch.as_tensor(part).detach() for part in data)
-    if inputs.ndim == 0 or targets.ndim == 0 or inputs.shape[0] != targets.shape[0]:
-        raise DimensionMismatch(
-            f"There are inputs of shape {tuple(inputs.shape)} and targets of shape "
-            f"{tuple(targets.shape)}.",
-            remedy="Pass one target per input.",
-        )
-    if not inputs.shape[0]:
-        raise DimensionMismatch("There are no samples.", remedy="Pass at least one.")
+    check_pair(tuple(inputs.shape), tuple(targets.shape))
     return inputs, targets, batch

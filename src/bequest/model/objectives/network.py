@@ -16,7 +16,7 @@ import numpy as np
 
 from bequest.core.arrays import EPSILON, norm
 from bequest.core.curvature import Curvature
-from bequest.errors import InvalidObjective, NotFinite
+from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite
 from bequest.model.objectives.base import Singles, checked_scalar
 from bequest.model.objectives.function import as_curvature
 from bequest.model.objectives.minibatches import Sampled
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from bequest.core.arrays import Indices, Matrix, Vector
+    from bequest.core.arrays import Indices, Matrix, Tensor, Vector
     from bequest.core.samples import Clusters
     from bequest.model.pseudo_samples import SampleTable
 
@@ -84,8 +84,8 @@ class Backend(Protocol):
         """Return the generalised Gauss-Newton matrix, which is never negative, times v."""
         ...
 
-    def table(self) -> tuple[Matrix, Vector | None, Vector | None]:
-        """Return the samples as rows of numbers, and their classes or their targets."""
+    def arrays(self) -> tuple[Tensor, Tensor]:
+        """Return inputs and targets of all samples, as NumPy has them."""
         ...
 
     def on(self, points: Matrix, labels: Vector, weights: Vector) -> Self:
@@ -212,9 +212,23 @@ class Network(Sampled):
         """Return the samples, for a memory that replays them."""
         from bequest.model.pseudo_samples import SampleTable
 
-        rows, labels, targets = self.backend.table()
+        inputs, targets = self.backend.arrays()
+        rows = np.asarray(inputs, dtype=float).reshape(self.samples, -1)
+        classes = targets.dtype.kind in "iu" and targets.ndim == 1
+        if targets.size != self.samples:
+            raise InvalidObjective(
+                f"The targets have shape {targets.shape}: they are neither classes nor numbers.",
+                remedy="Use whole numbers for classes or one number per sample, or a will that "
+                "needs no samples, such as wills.Trust().",
+            )
+        flat = np.asarray(targets, dtype=float).reshape(-1)
         return SampleTable(
-            (self.architecture, ()), rows, labels, targets, 1.0 / self.samples, self.l2
+            (self.architecture, ()),
+            rows,
+            flat if classes else None,
+            None if classes else flat,
+            1.0 / self.samples,
+            self.l2,
         )
 
     def replayed(
@@ -298,6 +312,21 @@ class NetworkStack(Singles[Network]):
             [[m.product(x, e) for e in np.eye(m.dim)] for m in self.members], axis=0
         )
         return (total + total.T) / 2
+
+
+def check_pair(inputs: tuple[int, ...], targets: tuple[int, ...]) -> None:
+    """Refuse inputs and targets of these shapes, unless there is one target per input.
+
+    Raises:
+        DimensionMismatch: there is not, or there are none.
+    """
+    if not inputs or not targets or inputs[0] != targets[0]:
+        raise DimensionMismatch(
+            f"There are inputs of shape {inputs} and targets of shape {targets}.",
+            remedy="Pass one target per input.",
+        )
+    if not inputs[0]:
+        raise DimensionMismatch("There are no samples.", remedy="Pass at least one.")
 
 
 def check_backend(backend: Backend, what: str) -> None:
