@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   := $(VENV)/.ready-demo
+MODELS := $(VENV)/.ready-models
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= 2
 # A real Ray with several machines on this one, in a network namespace of its own: its tests start
 # and kill processes, one test after the other.
 INSIDE := $(BIN)/python tests/cluster/inside.py
 
-.PHONY: demo test test-fast test-all test-cluster coverage chaos lint types layers check bench bench-cluster \
+.PHONY: demo test test-fast test-all test-models test-cluster coverage chaos lint types layers check bench bench-cluster \
   format clean
 
 demo: $(DEMO)
@@ -29,6 +30,10 @@ test-fast: $(READY)
 test-all: check
 	$(BIN)/pytest -n $(WORKERS) --ignore=tests/cluster
 	$(INSIDE) $(BIN)/pytest tests/cluster
+
+# Models of torch and JAX, which no other target needs; both are installed beside the rest.
+test-models: $(MODELS)
+	$(BIN)/pytest -n $(WORKERS) -m "not slow" tests/frameworks
 
 test-cluster: $(READY)
 	$(INSIDE) $(BIN)/pytest tests/cluster
@@ -78,6 +83,10 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e ".[dev]"
 	touch $(DEMO) $(READY)
+
+$(MODELS): $(READY) constraints-models.txt
+	$(PIP) -r constraints-models.txt
+	touch $(MODELS)
 
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis

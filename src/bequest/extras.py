@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from bequest.errors import NotInstalled
 
-Extra: TypeAlias = Literal["plot", "data", "parquet", "ray"]
+Extra: TypeAlias = Literal["plot", "data", "parquet", "ray", "torch", "jax"]
 
 # extra -> the module that it installs, and its usual name
 MODULES: dict[Extra, str] = {
@@ -18,8 +18,10 @@ MODULES: dict[Extra, str] = {
     "data": "sklearn",
     "parquet": "pyarrow",
     "ray": "ray",
+    "torch": "torch",
+    "jax": "jax",
 }
-_NAMES: dict[Extra, str] = MODULES | {"data": "scikit-learn", "ray": "Ray"}
+_NAMES: dict[Extra, str] = MODULES | {"data": "scikit-learn", "ray": "Ray", "jax": "JAX"}
 
 
 def is_there(extra: Extra) -> bool:

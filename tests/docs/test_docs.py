@@ -146,10 +146,10 @@ def test_the_public_names_are_frozen():
     assert bequest.__all__ == [
         "Certificate", "ChangeRecord", "Crash", "Curvature", "Departure", "DepartureRecord",
         "Farewell", "Forget", "Function", "GradientTracking", "Graph", "Huber", "Join",
-        "LeastSquares", "Legacy", "Loaded", "Logistic", "NIDS", "Objective", "Pilot", "Problem",
-        "Quadratic", "Return", "Run", "Softmax", "Status", "__version__", "calibrate", "data",
-        "datasets", "departures", "engines", "errors", "graphs", "methods", "partition",
-        "problems", "solve", "wills",
+        "LeastSquares", "Legacy", "Loaded", "Logistic", "Minibatches", "NIDS", "Objective",
+        "Pilot", "Problem", "Quadratic", "Return", "Run", "Softmax", "Status", "__version__",
+        "calibrate", "data", "datasets", "departures", "engines", "errors", "graphs", "methods",
+        "partition", "problems", "solve", "wills",
     ]  # fmt: skip
     for name in bequest.__all__:
         assert getattr(bequest, name) is not None

@@ -123,8 +123,12 @@ def test_the_extras_are_those_that_the_code_asks_for_and_all_of_them():
     inside = re.fullmatch(r"bequest\[([\w,]+)\]", everything)
     assert inside is not None
     assert set(inside[1].split(",")) == set(extras.MODULES)
-    # The tests need all of them too.
-    assert {name for extra in extras.MODULES for name in optional[extra]} <= set(optional["dev"])
+    # The tests need all of them too; those of models have a target and a file of their own.
+    models = {extra: optional[extra] for extra in ("torch", "jax")}
+    pinned = (ROOT / "constraints-models.txt").read_text().split()
+    assert {line.partition("==")[0] for line in pinned} == set(models)
+    others = set(extras.MODULES) - set(models)
+    assert {name for extra in others for name in optional[extra]} <= set(optional["dev"])
 
 
 def test_what_builds_it_is_what_tests_the_building():

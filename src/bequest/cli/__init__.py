@@ -38,6 +38,13 @@ class EngineName(StrEnum):
     RAY = "ray"
 
 
+class DemoModel(StrEnum):
+    """What the silos of the demonstration train."""
+
+    SOFTMAX = "softmax"
+    MLP = "mlp"
+
+
 class DemoEngine(StrEnum):
     """The engines of the demonstration."""
 
@@ -165,17 +172,25 @@ def demo_command(
         str | None,
         typer.Option(help="Of a cluster on this machine; without one it is started (ray only)."),
     ] = None,
+    model: Annotated[
+        DemoModel, typer.Option(help="mlp: a neural network of torch, trained on minibatches.")
+    ] = DemoModel.SOFTMAX,
 ) -> None:
     """Show the silo that took digit 7 with it: what is left of it, under every will.
 
     Ten silos hold one handwritten digit each; three of them leave. Needs scikit-learn, and
-    matplotlib or Ray: pip install "bequest[data,plot]", or "bequest[data,ray]".
+    matplotlib or Ray: pip install "bequest[data,plot]", or "bequest[data,ray]"; a network needs
+    "bequest[data,torch]".
     """
     # These arrays are too small to share among threads, which get in each other's way instead.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from bequest.cli.demo import demonstrate, demonstrate_for_real
+    from bequest.cli.demo import demonstrate, demonstrate_for_real, demonstrate_network
 
-    if engine is DemoEngine.RAY:
+    if model is DemoModel.MLP:
+        if engine is DemoEngine.RAY:
+            raise typer.BadParameter("The network is trained by the vector engine.")
+        demonstrate_network(seed=seed)
+    elif engine is DemoEngine.RAY:
         demonstrate_for_real(seed=seed, address=address)
     else:
         demonstrate(seed=seed, folder=output)

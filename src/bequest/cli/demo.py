@@ -54,6 +54,31 @@ def demonstrate(*, seed: int, folder: Path) -> None:
     out.print(f"\nwritten to {' and '.join(map(str, written))}")
 
 
+def demonstrate_network(*, seed: int) -> None:
+    """Tell the same story with a neural network; print the table."""
+    extras.need("data", "torch", what="The demonstration with a network")
+    from bequest.demo import networks
+
+    with Meter(len(networks.WILLS) * networks.ROUNDS) as meter:
+        graded = networks.study(seed, watch=meter.part)
+    out = Terminal()
+    out.print(
+        "Ten silos, one handwritten digit each, train one neural network on minibatches of 16.\n"
+        f"Then the silos of {_listed(digits.LEAVERS)} leave for good, after rounds "
+        f"{_listed(networks.LEAVE_AFTER)} of {networks.ROUNDS}.\n"
+    )
+    rows = [
+        [one.will, f"{one.vectors:.2f}" if one.vectors else "", *_percent(one.score)]
+        for one in graded
+    ]
+    out.print(table(["will", "vectors", "right", *map(str, digits.DIGITS)], rows, text=(0,)))
+    out.print(
+        "\nright: percent of the test images that the survivors' mean model gets right\n"
+        "0 to 9: the same for the images of one digit (recall)\n"
+        "vectors: the largest farewell, in vectors of as many numbers as the network has parameters"
+    )
+
+
 def demonstrate_for_real(*, seed: int, address: str | None) -> None:
     """Compare the wills on a cluster, with one silo killed and one preempted; print the table."""
     extras.need("data", "ray", what="The demonstration on a cluster")

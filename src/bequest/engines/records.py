@@ -29,6 +29,7 @@ from msgspec.structs import asdict
 from bequest import files
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
+from bequest.core.samples import Clusters
 from bequest.core.steps import StepChoice
 from bequest.engines import coherence
 from bequest.engines.fingerprint import NODES, ROUNDS, UNKNOWNS, differences
@@ -59,6 +60,31 @@ class _ArrayForm(Struct, frozen=True, forbid_unknown_fields=True):
         return frozen(np.frombuffer(self.numbers, _DTYPE).reshape(self.shape))
 
 
+class _SamplesForm(Struct, frozen=True, forbid_unknown_fields=True):
+    """Clusters, without the points that are drawn from them."""
+
+    origins: tuple[int, ...]
+    form: tuple[str, tuple[float, ...]]
+    shares: _ArrayForm
+    labels: _ArrayForm
+    means: _ArrayForm
+    factors: _ArrayForm
+    key: tuple[int, int]
+    sign: int
+
+    def restored(self) -> Clusters:
+        return Clusters(
+            self.origins,
+            self.form,
+            self.shares.restored(),
+            self.labels.restored(),
+            self.means.restored(),
+            self.factors.restored(),
+            self.key,
+            self.sign,
+        )
+
+
 class _LegacyForm(Struct, frozen=True, forbid_unknown_fields=True):
     """A legacy; ``by_columns`` says how F lies in memory, so that products round alike."""
 
@@ -70,6 +96,7 @@ class _LegacyForm(Struct, frozen=True, forbid_unknown_fields=True):
     weights: _ArrayForm
     blended: list[int]
     by_columns: bool
+    samples: list[_SamplesForm] = []
 
     def restored(self) -> Legacy:
         factor = self.factor.restored()
@@ -81,6 +108,7 @@ class _LegacyForm(Struct, frozen=True, forbid_unknown_fields=True):
             np.asfortranarray(factor) if self.by_columns else factor,
             self.weights.restored(),
             frozenset(self.blended),
+            tuple(part.restored() for part in self.samples),
         )
 
 
@@ -120,10 +148,12 @@ def _spelled(value: Any) -> Any:  # noqa: ANN401 - any part of an outcome
         case np.ndarray():
             return {"shape": value.shape, "numbers": value.astype(_DTYPE, copy=False).tobytes()}
         case Legacy():
-            held = {
-                name: _spelled(getattr(value, name)) for name in _LegacyForm.__struct_fields__[:-1]
-            }
+            names = [name for name in _LegacyForm.__struct_fields__ if name != "by_columns"]
+            held = {name: _spelled(getattr(value, name)) for name in names}
             return held | {"by_columns": not value.factor.flags.c_contiguous}
+        case Clusters():
+            told = _SamplesForm.__struct_fields__
+            return {name: _spelled(getattr(value, name)) for name in told}
         case Mapping():
             return {key: _spelled(part) for key, part in value.items()}
         case tuple():

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bequest.model.objectives.network import Network
 from bequest.model.problem import Problem
 
 # What objects raise that do not let themselves be looked into, such as locks and open files.
@@ -147,7 +148,7 @@ class _Content:
                 return _hashed("logger", value.name.encode())
             case memoryview():
                 return self._parts("memory", value.tobytes())
-            case Problem():
+            case Problem() | Network():
                 return self._parts("problem", kind, value.content())
         return self._object(value)
 

@@ -48,6 +48,7 @@ class Plan:
         buddies: how many other nodes keep a node's checkpoints.
         recall: whether a node of which there is no checkpoint may be remembered by what the others
             lack.
+        statistics: whether statistics of samples may leave a node.
         checkpoint_every: rounds between two checkpoints; None for no checkpoints.
         absent: the nodes that are not there at the start.
         known: node that joins or returns -> the nodes it would talk to, ascending.
@@ -71,6 +72,7 @@ class Plan:
     known: Mapping[int, tuple[int, ...]]
     counted: Mapping[int, frozenset[int]]
     optima: Optima
+    statistics: bool = True
 
     @property
     def leavers(self) -> list[int]:
@@ -123,6 +125,7 @@ class Plan:
             step=self.method.own_step(pace, float(self.problem.b[node])),
             pilot=self.pilot if will is not None and will.needs_pilot else None,
             optimum=self.optima.at(target) if will is not None and will.needs_oracle else None,
+            statistics=self.statistics,
         )
 
     def estate(
@@ -144,7 +147,7 @@ class Plan:
             node=node,
             round=round,
             remaining=remaining,
-            objective=self.problem.objective(node),
+            objective=self.problem.objective(node).convexified,
             x=frozen(x),
             z=frozen(z),
             start=frozen(self.start[node]),

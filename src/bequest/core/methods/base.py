@@ -215,6 +215,11 @@ class Method(ABC):
         _ = own_weight, stiffness, bound
         return Local(pace, pace)
 
+    def at(self, local: Local, t: int) -> Local:
+        """Return what round t goes by; most methods do not change from round to round."""
+        _ = t
+        return local
+
     def own_step(self, pace: float, smoothness: float) -> float:
         """Return about how far a node of that smoothness goes against z: its will may know that."""
         _ = smoothness

@@ -13,6 +13,7 @@ from bequest.model.wills.base import Bequest, Branch, Choice, Will
 from bequest.model.wills.drift import Budget, Drift, check_vectors
 from bequest.model.wills.observed import displacements
 from bequest.model.wills.paper import anchored, pilot_of
+from bequest.model.wills.replay import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,9 @@ class Adaptive(Will):
             other two rules know the paper's three only.
         drop: the certified rule's bound of leaving no legacy: ``"heterogeneity"`` (eq:anchor) or
             the sharper ``"sensitivity"`` (rem:hr).
+        statistics: whether statistics of the samples may be handed over (``Replay``), under the
+            observed rule. They are where no prediction of the optimum can be believed and the loss
+            is no quadratic: early, with minibatches, for neural networks. See what they reveal.
 
     Paper: eq:anchor, cor:selective, rem:noanchor; the oracle's distances are those of Sec. 5.1.
     Deviates: the observed rule and the drift branch are beyond the paper.
@@ -65,6 +69,7 @@ class Adaptive(Will):
     vectors: float = 10.0
     branches: tuple[Branch, ...] | None = None
     drop: Literal["heterogeneity", "sensitivity"] = "heterogeneity"
+    statistics: bool = False
     label: ClassVar[str] = "adaptive"
 
     def __post_init__(self) -> None:
@@ -93,6 +98,7 @@ class Adaptive(Will):
         for name, default, user in (
             ("vectors", 10, "observed"),
             ("drop", "heterogeneity", "certified"),
+            ("statistics", False, "observed"),
         ):
             value = getattr(self, name)
             if self.rule != user and value != default:
@@ -116,6 +122,11 @@ class Adaptive(Will):
         usual = self.vectors == type(self).vectors
         size = self.label if usual else f"{self.label} ({self.vectors:g} vectors)"
         return {"certified": "certified (Legacy-GT)", "oracle": "oracle"}.get(self.rule, size)
+
+    @property
+    def tells_statistics(self) -> bool:
+        """Only if it was allowed to."""
+        return self.statistics
 
     @property
     def needs_pilot(self) -> bool:
@@ -143,8 +154,12 @@ class Adaptive(Will):
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the branch with the smallest bias, promised or predicted."""
-        if estate.setting.mu == 0:
+        if self.statistics and not estate.believed and not estate.objective.constant_hessian:
+            return Replay().decide(estate)
+        if estate.setting.mu <= 0:
             why = "anchored at the iterate, as thm:cvx asks in the convex regime"
+            if estate.setting.mu < 0:
+                why = "anchored at the iterate: no prediction is to be believed without convexity"
             at_iterate = anchored(estate, "consensus", why)
             return replace(at_iterate, rank=self._rank if self.rule == "observed" else None)
         if self.rule == "observed":

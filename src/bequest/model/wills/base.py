@@ -35,6 +35,8 @@ Choice: TypeAlias = Literal[
     "average",
     "full",
     "recall",
+    "replay",
+    "trust",
 ]
 Branch: TypeAlias = Literal["drift", "consensus", "local", "none"]
 
@@ -52,7 +54,8 @@ class Setting:
     """What all nodes of a run know.
 
     ``pilot`` is there if some will asked for it. ``optimum`` is the oracle: known in studies,
-    never in the field, and given only to wills that say they need it.
+    never in the field, and given only to wills that say they need it. ``statistics`` is whether
+    statistics of samples may leave a node.
     """
 
     n: int
@@ -61,6 +64,7 @@ class Setting:
     step: float
     pilot: Pilot | None
     optimum: Vector | None
+    statistics: bool = True
 
 
 @dataclass(frozen=True)
@@ -300,6 +304,11 @@ class Will(ABC):
     @property
     def by_gradients(self) -> bool:
         """Whether it may ask the loss for gradients only."""
+        return False
+
+    @property
+    def tells_statistics(self) -> bool:
+        """Whether it may hand over statistics of the node's samples."""
         return False
 
     @property

@@ -48,6 +48,8 @@ _BESIDE = 0.2
 _CLIPPED = 1e-4
 # How many directions show what a sketch leaves out, and the most it gets of the sketch's least.
 _PROBES, _BELOW = 8, 0.9
+# No Hessian of more unknowns is put together from products.
+_DENSE = 2000
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,8 @@ class FullHessian(Will):
         """Return the second-order Taylor polynomial, its spectrum within [a, b]."""
         if not estate.believed and estate.is_noisy:
             return _without_prediction(estate, rank=None)
+        if estate.x.size > _DENSE and not np.isfinite(estate.objective.hessian_work):
+            return _without_prediction(estate, rank=None)  # no one can send that many vectors
         anchor, curvature = _anchor(estate), estate.objective.curvature
         hessian = _products(estate, anchor, np.eye(anchor.size))
         if hessian is None:
