@@ -150,6 +150,33 @@ def replay_command(
     raise typer.Exit(replay_log(log, node=node, until=until, tail=tail))
 
 
+@app.command("view")
+def view_command(
+    *,
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="A record (bequest run --record), a log (--log), or what --json has printed."
+        ),
+    ],
+    other: Annotated[
+        Path | None, typer.Argument(metavar="[RUN2]", help="Another one, to show beside it.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The page; by default next to RUN, as .html."),
+    ] = None,
+) -> None:
+    """Write one page on which a run can be watched: it works offline, in any browser.
+
+    The network, who left and who remembers whom, and the curves, round by round; two runs side by
+    side. Of a run that broke off, or goes on, what is there so far. See bequest docs view.
+    """
+    from bequest.cli.view import write_page
+
+    write_page([run] if other is None else [run, other], output=output)
+
+
 @app.command("demo")
 def demo_command(
     *,

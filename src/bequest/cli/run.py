@@ -193,7 +193,7 @@ def _run(
             return conclude(plan, done, engine)
     outcome = _carried_out(file, job, plan, engine, title, meter, log)
     if record is not None:
-        record.keep(own, engine, outcome)
+        record.keep(own, plan, engine, outcome)
     return conclude(plan, outcome, engine)
 
 

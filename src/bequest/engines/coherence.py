@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Vector
     from bequest.core.legacy import Legacy
     from bequest.model.outcome import ChangeRecord, DepartureRecord
+    from bequest.model.plan import Scene
 
 
-def check(outcome: Outcome, *, nodes: int, unknowns: int, rounds: int) -> None:
-    """Refuse an outcome that contradicts itself, or the size of its run.
+def check(outcome: Outcome, scene: Scene, *, nodes: int, unknowns: int, rounds: int) -> None:
+    """Refuse an outcome that contradicts itself, its scene, or the size of its run.
 
     A checksum says that nothing was altered by chance, not that it was right. What is read here is
     used as indices and shapes later on.
@@ -25,6 +26,9 @@ def check(outcome: Outcome, *, nodes: int, unknowns: int, rounds: int) -> None:
     Raises:
         ValueError: something in it cannot be; the text says what.
     """
+    _require(scene.nodes == nodes, f"there are {nodes} nodes, and {scene.nodes} are drawn")
+    named = [*scene.absent, *(end for edge in scene.edges for end in edge)]
+    _require(_are_nodes(named, nodes), "the network names a node that is not there")
     _check_end(outcome, nodes, unknowns)
     _check_trajectory(outcome, rounds)
     for holder, legacy in outcome.inherited.items():

@@ -379,8 +379,10 @@ class SupervisorActor:
 
     def _finish(self, states: list[FinalState]) -> None:
         outcome = self.supervisor.outcome(states)
-        if self._setup.record is not None:
-            records.write(self._setup.record, self._setup.fingerprint, outcome)
+        setup = self._setup
+        if setup.record is not None:
+            kept = records.Record(setup.fingerprint, setup.plan.scene, outcome)
+            records.write(setup.record, kept)
         self._outcome, self.is_over = outcome, True
         self.monitoring.say(f"it is over: {outcome.status}")
         self.monitoring.show()

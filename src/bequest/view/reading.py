@@ -1,0 +1,179 @@
+"""From a file that a run has left, or is still writing, to its runs as documents."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from bequest import files, journal
+from bequest.documents import outcome_document
+from bequest.engines import records
+from bequest.errors import InvalidLog, InvalidResult
+from bequest.journal import End
+from bequest.replay import Replay
+from bequest.runfile.logs import job_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bequest.core.arrays import Vector
+    from bequest.documents import OutcomeDocument
+
+# As many rounds of its curves as a run has on a page.
+MANY = 4000
+_FORMAT = 1
+# What the page reads of a run, and of what kind it is.
+_KEYS: dict[str, type | tuple[type, ...]] = {
+    "status": str,
+    "rounds": int,
+    "survivors": list,
+    "lost": list,
+    "steps": list,
+    "departures": list,
+    "changes": list,
+    "network": dict,
+    "curves": dict,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One run, as far as its file tells.
+
+    Attributes:
+        title: which run it is, in few words.
+        source: the name of its file.
+        document: what is known of it.
+        notes: what a reader has to know about the file itself, such as that it breaks off.
+        is_whole: whether the run is told to its end.
+    """
+
+    title: str
+    source: str
+    document: OutcomeDocument
+    notes: tuple[str, ...] = ()
+    is_whole: bool = True
+
+
+def read(path: Path) -> list[Told]:
+    """Return the runs in a file: a record, a log, or what ``bequest run --json`` has printed.
+
+    Raises:
+        InvalidResult: it is none of these, or of another version, or damaged.
+        InvalidLog: likewise, if it is a log.
+    """
+    if path.is_dir():
+        raise InvalidResult(f"{path} is a folder.", remedy=_in_folder(path))
+    content = files.read(path)
+    if content is None:
+        raise InvalidResult(
+            f"There is no file {path}.",
+            remedy="Name a record (bequest run --record), a log (--log), or a file with what "
+            "bequest run --json prints.",
+        )
+    if records.is_record(content):
+        return [_record(content, path)]
+    for reads, knows in ((_log, _is_log), (_results, _is_results)):
+        if knows(content):
+            return reads(content, path)
+    why = "no part of bequest writes this" if content else "it is empty"
+    raise InvalidResult(
+        f"{path} is not a run: {why}.",
+        remedy="Name a record (bequest run --record), a log (--log), or a file with what "
+        "bequest run --json prints.",
+    )
+
+
+def _in_folder(path: Path) -> str:
+    names = sorted(
+        one.name for one in path.iterdir() if one.suffix in (".record", ".jsonl", ".json")
+    )
+    if not names:
+        return "Name a file: a record, a log or results; this folder has none."
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"Name one or two of the files in it: {', '.join(names[:5])}{more}."
+
+
+# --- records -------------------------------------------------------------------------------
+
+
+def _record(content: bytes, path: Path) -> Told:
+    _, scene, outcome = records.decode(content, path)
+    document = outcome_document(outcome, scene, most=MANY)
+    return Told(", ".join(scene.wills) or scene.method, path.name, document)
+
+
+# --- logs ----------------------------------------------------------------------------------
+
+
+def _is_log(content: bytes) -> bool:
+    return b'"log":"bequest"' in content[:200]
+
+
+def _log(_: bytes, path: Path) -> list[Told]:
+    """Repeat the run from its log, as far as that goes."""
+    log = journal.read(path)
+    job = job_of(log)
+    count, note = _readable(log)
+    if count == 0:
+        raise InvalidLog(note, remedy="Wait until the run has begun, or write it anew.")
+    outcome = Replay(log, count).run(job.plan)
+    last = _last_measured(outcome.trajectory.gradient_norm) if note else None
+    document = outcome_document(outcome, job.plan.scene, last=last, most=MANY)
+    notes = (f"{note} What is shown is what is there so far.",) if note else ()
+    return [Told(f"{job.label}, seed {job.seed}", path.name, document, notes, not note)]
+
+
+def _last_measured(values: Vector) -> int:
+    return int(np.flatnonzero(np.isfinite(values)).max(initial=0))
+
+
+def _readable(log: journal.Log) -> tuple[int | None, str]:
+    """Return the last event that can be read, None for the run's own end, and what is wrong."""
+    count = 0
+    try:
+        for entry in log.entries():
+            if isinstance(entry, End):
+                return None, "" if entry.why is None else f"The run broke off: {entry.why}."
+            count += 1
+    except InvalidLog as error:
+        return count, error.what
+    return count, ""
+
+
+# --- results -------------------------------------------------------------------------------
+
+
+def _is_results(content: bytes) -> bool:
+    return content.lstrip()[:1] == b"{" and b'"runs"' in content
+
+
+def _results(content: bytes, path: Path) -> list[Told]:
+    try:
+        whole = json.loads(content)
+        version, runs = whole["format"], whole["runs"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InvalidResult(
+            f"{path} is not what bequest run --json prints, or not all of it: {error}.",
+            remedy="Write it anew; bequest run FILE --output writes it as a whole or not at all.",
+        ) from error
+    if version != _FORMAT:
+        raise InvalidResult(
+            f"{path} is in version {str(version)[:20]!r} of the format; we read version {_FORMAT}.",
+            remedy="View it with the release of bequest that wrote it.",
+        )
+    for number, run in enumerate(runs, start=1):
+        for name, kind in _KEYS.items():
+            if not isinstance(run, dict) or not isinstance(run.get(name), kind):
+                raise InvalidResult(
+                    f'{path}: run {number} has no "{name}", as results of earlier releases have '
+                    "none.",
+                    remedy="Write it anew with bequest run FILE --json.",
+                )
+    return [
+        Told(f"{run['will']}, seed {run['seed']}", path.name, cast("OutcomeDocument", run))
+        for run in runs
+    ]
