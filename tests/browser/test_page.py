@@ -2,14 +2,19 @@
 
 import json
 import time
+from threading import Event, Thread
+from urllib.parse import urlsplit
 
 import pages
 import pytest
-from browser import address
+from browser import address, complaints, requests
 from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
+import bequest as bq
+from bequest.solver import prepare
+from bequest.view.live import LivePage
 from bequest.view.reading import Told
 
 PAGE = "bequest.page"
@@ -362,3 +367,37 @@ def test_200_nodes_and_2000_rounds_play_with_more_than_30_frames_a_second(driver
     ]
     print(json.dumps({"frames per second": {"best": max(rates), "worst": min(rates)}}))
     assert max(rates) > 30
+
+
+# --- a run that goes on --------------------------------------------------------------------
+
+
+def test_a_page_that_is_served_grows_with_its_run(opened):
+    """The only test that may ask for something: its own server."""
+    gate = Event()
+    problem = bq.problems.quadratics(n=6, dim=2, mu=1.0, L=4.0, seed=0)
+    plan = prepare(problem, bq.graphs.ring(6), departures=[bq.Departure(1, 300)], rounds=900)
+
+    with LivePage() as live:
+        live.begin("growing")
+
+        def tell(line):
+            if line.get("reading", {}).get("round") == 600:
+                gate.wait(20)
+            live.tell(line)
+
+        run = Thread(target=lambda: bq.engines.Vector(watch=tell).run(plan))
+        run.start()
+        opened.get(live.address)
+        until(opened, f"{PAGE}.clock.end === 599")
+        assert find(opened, ".card strong").text == "so far"
+        assert find(opened, ".badge").is_displayed()
+        until(opened, f"{PAGE}.stories[0].events.length === 1")
+        gate.set()
+        run.join(20)
+        until(opened, f"{PAGE}.clock.end === 900")
+        until(opened, "document.querySelector('.card strong').textContent === 'converged'")
+    until(opened, "!document.body.classList.contains('live')")
+    assert complaints(opened) == []
+    asked = {urlsplit(url).netloc for url in requests(opened)}
+    assert asked == {urlsplit(live.address).netloc}

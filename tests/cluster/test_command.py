@@ -63,6 +63,15 @@ def test_run(machines, tmp_path):
     assert json.loads(again.stdout)["runs"] == [run]
     lines = [json.loads(line) for line in Path(record / "run-01.jsonl").read_text().splitlines()]
     assert any("node 1 left" in line.get("what", "") for line in lines)
+    # The log beside the record is one that can be watched, too, and was while it grew.
+    told = [line["departure"] for line in lines if "departure" in line]
+    assert told == run["departures"]
+    assert "begun" in lines[0]
+    assert any(line.get("ended") for line in lines)
+    shown = bequest(
+        "view", record / "run-01.jsonl", record / "run-01.record", "-o", record / "x.html"
+    )
+    assert shown.returncode == 0, shown.stderr
 
 
 @pytest.mark.slow

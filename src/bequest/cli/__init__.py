@@ -99,6 +99,10 @@ def run_command(
         bool,
         typer.Option("--resume", help="Do not run again what is on record there."),
     ] = False,
+    view: Annotated[
+        bool,
+        typer.Option("--view", help="Serve a page on this machine on which it can be watched."),
+    ] = False,
 ) -> None:
     """Run every will of a run file with every seed, and compare them.
 
@@ -118,6 +122,7 @@ def run_command(
             log=log,
             record=record,
             resume=resume,
+            view=view,
         )
     )
 

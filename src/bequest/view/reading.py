@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from bequest import files, journal
+from bequest.curves import NAMES
 from bequest.documents import outcome_document
 from bequest.engines import records
 from bequest.errors import InvalidLog, InvalidResult
@@ -17,6 +18,7 @@ from bequest.replay import Replay
 from bequest.runfile.logs import job_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from bequest.core.arrays import Vector
@@ -68,6 +70,9 @@ def read(path: Path) -> list[Told]:
     if path.is_dir():
         raise InvalidResult(f"{path} is a folder.", remedy=_in_folder(path))
     content = files.read(path)
+    growing = path.with_suffix(".jsonl")
+    if content is None and path.suffix == ".record" and growing.is_file():
+        path, content = growing, files.read(growing)  # it is not on record before it is over
     if content is None:
         raise InvalidResult(
             f"There is no file {path}.",
@@ -76,7 +81,7 @@ def read(path: Path) -> list[Told]:
         )
     if records.is_record(content):
         return [_record(content, path)]
-    for reads, knows in ((_log, _is_log), (_results, _is_results)):
+    for reads, knows in ((_log, _is_log), (_chronicle, _is_chronicle), (_results, _is_results)):
         if knows(content):
             return reads(content, path)
     why = "no part of bequest writes this" if content else "it is empty"
@@ -142,6 +147,72 @@ def _readable(log: journal.Log) -> tuple[int | None, str]:
     except InvalidLog as error:
         return count, error.what
     return count, ""
+
+
+# --- growing records -----------------------------------------------------------------------
+
+
+def empty_document(begun: Mapping[str, Any]) -> OutcomeDocument:
+    """Return what is known of a run that has just begun, or is about to."""
+    network = begun.get("network", {"nodes": 1, "edges": [], "absent": []})
+    return {
+        "status": "unfinished",
+        "rounds": begun.get("rounds", 1),
+        "error": None,
+        "invariant_gap": None,
+        "survivors": [],
+        "lost": [],
+        "steps": [],
+        "departures": [],
+        "changes": [],
+        "network": network,
+        "method": begun.get("method", ""),
+        "curves": {
+            "rounds": [],
+            "of": 0,
+            "error": [],
+            "gradient_norm": [],
+            "disagreement": [],
+            "invariant_gap": [],
+        },
+    }
+
+
+def _is_chronicle(content: bytes) -> bool:
+    return b'"begun"' in content.partition(b"\n")[0]
+
+
+def _chronicle(content: bytes, path: Path) -> list[Told]:
+    """Read the event log of a run on a cluster, as far as it has been written."""
+    lines: list[dict[str, Any]] = []
+    for written in content.splitlines():
+        try:
+            lines.append(dict(json.loads(written)))
+        except (ValueError, TypeError, RecursionError):
+            break  # it is being written, or damaged: what comes before is good
+    begun: dict[str, Any] = next((line["begun"] for line in lines if "begun" in line), {})
+    document = empty_document(begun)
+    curves = document["curves"]
+    for line in lines:
+        if "departure" in line:
+            document["departures"].append(line["departure"])
+        elif "change" in line:
+            document["changes"].append(line["change"])
+        elif "ended" in line:
+            document["status"] = line["ended"]
+        elif "gradient_norm" in line and line["round"] > (curves["rounds"] or [-1])[-1]:
+            curves["rounds"].append(line["round"])
+            for name in NAMES:
+                (curves[name] or []).append(line.get(name))  # type: ignore[literal-required]
+    curves["of"] = len(curves["rounds"])
+    is_whole = any("ended" in line for line in lines)
+    notes = ["This is a log of what happened: the curves have a number per second, not per round."]
+    if not is_whole:
+        notes.append(
+            "The run is still going on, or broke off. What is shown is what is there so far."
+        )
+    title = ", ".join(begun.get("wills", ())) or path.stem
+    return [Told(title, path.name, document, tuple(notes), is_whole)]
 
 
 # --- results -------------------------------------------------------------------------------

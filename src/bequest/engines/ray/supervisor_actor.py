@@ -98,9 +98,7 @@ class SupervisorActor:
         self.supervisor = Supervisor(
             setup.plan, setup.first, placement.hosts, domain_of=placement.domain_of
         )
-        self.monitoring = Monitoring(
-            setup.namespace, setup.plan.rounds, self.supervisor, setup.record
-        )
+        self.monitoring = Monitoring(setup.namespace, setup.plan, self.supervisor, setup.record)
         self.hosts: dict[str, WatchedHost] = {}
         self._watch = HostWatch(self, setup.patience)
         self._arrivals = Arrivals(self)
@@ -194,7 +192,9 @@ class SupervisorActor:
             for name, host in self.hosts.items()
         }
         status = None if self._outcome is None else self._outcome.status
-        return self.monitoring.view(hosts=hosts, steward=self._steward_pid, status=status)
+        return self.monitoring.view(
+            hosts=hosts, steward=self._steward_pid, status=status, since=version
+        )
 
     async def watch(self) -> None:
         """Never return: a caller that waits for this hears when the process dies."""

@@ -215,7 +215,11 @@ show(pickers()());
 if (asked("node", null) !== null) page.details.choose({ run: 0, node: Number(asked("node")) });
 if (data.live) {
   document.body.classList.add("live");
-  follow(data.runs[0], () => page.renew());
+  page.clock.seek(page.clock.end); // where it is now, until the reader goes elsewhere
+  follow(data.runs[0], (isOver) => {
+    document.body.classList.toggle("live", !isOver);
+    page.renew();
+  });
 }
 byId("version").textContent = `bequest ${data.bequest}`;
 // For tests of the page, and for the curious.

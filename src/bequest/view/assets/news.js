@@ -4,7 +4,11 @@ const NAMES = ["error", "gradient_norm", "disagreement", "invariant_gap"];
 
 // One line of news, as a growing record has it.
 export function learn(run, news) {
-  if (news.reading) {
+  if (news.begun) {
+    run.rounds = news.begun.rounds;
+    // The page was asked for before there was anything to draw.
+    if (news.begun.network.nodes !== run.network.nodes) location.reload();
+  } else if (news.reading) {
     const { curves } = run;
     const last = curves.rounds.length ? curves.rounds[curves.rounds.length - 1] : -1;
     if (news.reading.round <= last) return;
@@ -32,11 +36,12 @@ export function follow(run, renewed) {
     waiting = true;
     setTimeout(() => {
       waiting = false;
-      renewed();
+      renewed(source.readyState === EventSource.CLOSED);
     }, 100);
   };
+  source.addEventListener("next", () => location.reload());
   source.addEventListener("over", () => {
     source.close();
-    renewed();
+    renewed(true);
   });
 }
