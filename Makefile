@@ -5,15 +5,16 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   := $(VENV)/.ready-demo
 BROWSER := $(VENV)/.ready-browser
+SITE   := $(VENV)/.ready-site
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= 2
 # A real Ray with several machines on this one, in a network namespace of its own: its tests start
 # and kill processes, one test after the other.
 INSIDE := $(BIN)/python tests/cluster/inside.py
 # What has a target of its own.
-APART := --ignore=tests/cluster --ignore=tests/browser
+APART := --ignore=tests/cluster --ignore=tests/browser --ignore=tests/site
 
-.PHONY: demo test test-fast test-all test-cluster test-browser screenshots coverage chaos lint types layers check bench bench-cluster \
+.PHONY: demo test test-fast test-all test-cluster test-browser screenshots docs pages coverage chaos lint types layers check bench bench-cluster \
   format clean
 
 demo: $(DEMO)
@@ -47,6 +48,16 @@ test-browser: $(BROWSER)
 screenshots: $(BROWSER)
 	tests/browser/install.sh
 	$(BIN)/python tests/browser/screenshots.py
+
+# The site, in out/site: strictly (a warning is an error), and without a network.
+docs: $(SITE)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/pytest -q tests/site
+	@echo "out/site/index.html; to search it: $(BIN)/python -m http.server -b 127.0.0.1 -d out/site"
+
+# The pages of docs/ that follow from the source.
+pages: $(READY)
+	$(BIN)/python tools/generated_pages.py
 
 # Every branch of the mathematics and of the protocol is taken by some test that is quick to run.
 coverage: $(READY)
@@ -93,6 +104,10 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e ".[dev]"
 	touch $(DEMO) $(READY)
+
+$(SITE): $(READY)
+	$(PIP) -e ".[dev,docs]"
+	touch $(SITE)
 
 $(BROWSER): $(READY)
 	$(PIP) -e ".[dev,browser]"

@@ -46,6 +46,27 @@ def test_the_commands_on_the_page_about_the_loop_engine_run(monkeypatch, tmp_pat
         assert result.exit_code == 0, (command, result.output)
 
 
+@pytest.mark.parametrize(
+    ("name", "made"), [("tutorial", "out/west.html"), ("view", "out/both.html")]
+)
+def test_the_commands_on_pages_that_end_with_a_picture_run(name, made, monkeypatch, tmp_path):
+    text = (ROOT / "docs" / f"{name}.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    Path("examples").symlink_to(ROOT / "examples")
+    blocks = re.findall(r"```(python|toml|sh)\n(.*?)```", text, flags=re.DOTALL)
+    for kind, block in blocks:
+        if kind == "toml":
+            Path("patients.toml").write_text(block)
+        elif kind == "python" and "open(" in block:
+            exec(compile(block, name, "exec"), {})  # noqa: S102 - our own pages
+    commands = "".join(block for kind, block in blocks if kind == "sh").splitlines()
+    assert len(commands) >= 2
+    for command in commands:
+        result = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert result.exit_code == 0, (command, result.output)
+    assert Path(made).stat().st_size > 50_000
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_every_doctest_is_true(module):
     result = doctest.testmod(

@@ -118,7 +118,7 @@ def test_whatever_help_and_errors_point_to_is_in_the_wheel(wheel):
 def test_the_extras_are_those_that_the_code_asks_for_and_all_of_them():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     optional = project["optional-dependencies"]
-    assert set(optional) == {*extras.MODULES, "all", "dev"}
+    assert set(optional) == {*extras.MODULES, "all", "browser", "dev", "docs"}
     (everything,) = optional["all"]
     inside = re.fullmatch(r"bequest\[([\w,]+)\]", everything)
     assert inside is not None
