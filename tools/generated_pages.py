@@ -69,8 +69,8 @@ def _tree(kind: type) -> Iterator[type]:
 
 
 def _cell(text: str) -> str:
-    clean = " ".join(text.split()).replace("|", "\\|").replace("*", "\\*").replace("<", "\\<")
-    return clean.replace("_", "\\_")
+    clean = " ".join(text.split()).replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")
+    return re.sub(r"<(?=[a-zA-Z/])", "&lt;", clean)
 
 
 def _texts() -> dict[str, list[tuple[str, str]]]:

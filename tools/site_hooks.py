@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from generated_pages import public_names
 
 _FENCE = re.compile(r"```mermaid\n(sequenceDiagram|stateDiagram-v2)\n(.*?)```", re.DOTALL)
-_WIDE, _TALL, _TOP, _LETTER = 150, 34, 46, 6.2
+_WIDE, _TALL, _TOP, _LETTER = 124, 34, 46, 5.8
 
 
 def on_config(config):
@@ -31,6 +31,8 @@ def on_config(config):
 
 def on_page_markdown(markdown, page, **_):
     """Complete the API, and draw the diagrams."""
+    if page.file.src_uri == "concepts.md":
+        page.meta["hide"] = ["toc"]  # the diagrams are wide
     if page.file.src_uri == "api.md":
         markdown = _whole_api(markdown)
     # Outside docs/ there are no pages: what is in the source tree is named, not linked.
@@ -66,7 +68,7 @@ def _sequence(text: str) -> str:
     for name, title in names.items():
         x = place[name]
         parts.append(f'<line class="life" x1="{x}" y1="30" x2="{x}" y2="{height}"/>')
-        parts.append(f'<rect x="{x - 68}" y="4" width="136" height="26" rx="6"/>')
+        parts.append(f'<rect x="{x - 58}" y="4" width="116" height="26" rx="6"/>')
         parts.append(f'<text x="{x}" y="21" class="who">{html.escape(title)}</text>')
     for k, (sender, receiver, over, said) in enumerate(steps):
         y = _TOP + _TALL * k + 18

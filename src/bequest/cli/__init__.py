@@ -187,7 +187,7 @@ def demo_command(
     *,
     seed: Annotated[int, typer.Option(min=0, help="Of the network and the test images.")] = 4,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder for the figure.")
+        Path, typer.Option("--output", "-o", help="The folder for the figure and the page.")
     ] = Path("out/demo"),
     engine: Annotated[
         DemoEngine,

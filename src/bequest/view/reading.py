@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Vector
     from bequest.documents import OutcomeDocument
+    from bequest.model.run import Run
 
 # As many rounds of its curves as a run has on a page.
 MANY = 4000
@@ -90,6 +91,11 @@ def read(path: Path) -> list[Told]:
         remedy="Name a record (bequest run --record), a log (--log), or a file with what "
         "bequest run --json prints.",
     )
+
+
+def told_of(run: Run, title: str) -> Told:
+    """Return a run of this process as its record would tell it."""
+    return Told(title, "", outcome_document(run.outcome, run.plan.scene, most=MANY))
 
 
 def _in_folder(path: Path) -> str:
