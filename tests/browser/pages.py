@@ -9,7 +9,7 @@ from bequest.documents import outcome_document
 from bequest.engines.vector.membership import Membership
 from bequest.solver import prepare
 from bequest.view.page import page_of
-from bequest.view.reading import MANY, Told
+from bequest.view.reading import MANY, ShownRun
 from bequest.view.scenery import staged
 
 
@@ -28,10 +28,10 @@ def told(title, problem, graph, **asked):
     plan = prepare(problem, graph, **asked)
     outcome = Watched().run(plan)
     document = outcome_document(outcome, plan.scene, most=MANY)
-    return Told(title, f"{title}.record", document), outcome, ends[0].network
+    return ShownRun(title, f"{title}.record", document), outcome, ends[0].network
 
 
-def write(folder: Path, name: str, *runs: Told) -> Path:
+def write(folder: Path, name: str, *runs: ShownRun) -> Path:
     path = folder / f"{name}.html"
     path.write_bytes(page_of(staged(runs)))
     return path

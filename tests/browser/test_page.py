@@ -15,7 +15,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 import bequest as bq
 from bequest.solver import prepare
 from bequest.view.live import LivePage
-from bequest.view.reading import Told
+from bequest.view.reading import ShownRun
 
 PAGE = "bequest.page"
 
@@ -329,7 +329,7 @@ def test_a_label_from_elsewhere_stays_a_label(driver, tmp_path):
     odd = "</script><img src=x onerror='window.broken = 1'>"
     for record in run.document["departures"]:
         record["why"] = record["will"] = odd
-    page = pages.write(tmp_path, "odd", Told(odd, odd, run.document, (odd,), False))
+    page = pages.write(tmp_path, "odd", ShownRun(odd, odd, run.document, (odd,), False))
     driver.get(address(page))
     settled(driver)
     driver.execute_script(f"{PAGE}.details.goTo(0, {PAGE}.stories[0].events[1])")

@@ -10,7 +10,7 @@ from bequest.cli.terminal import Meter, Terminal, table
 from bequest.demo import cluster, digits
 from bequest.engines import Ray
 from bequest.view.page import page_of
-from bequest.view.reading import told_of
+from bequest.view.reading import shown
 from bequest.view.scenery import staged
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def demonstrate(*, seed: int, folder: Path) -> None:
     out.print(f"\nwritten to {' and '.join(map(str, written))}")
     page = folder / "digits.html"
     # The runs of the figure: forgetting beside remembering.
-    runs = [told_of(one.run, f"{one.will}, {one.schedule}") for one in comparison.runs]
+    runs = [shown(one.run, f"{one.will}, {one.schedule}") for one in comparison.runs]
     files.write(page, page_of(staged(runs)))
     out.print(f"watch it in a browser: {page}")
 

@@ -12,7 +12,7 @@ import typer
 from bequest import extras, files
 from bequest.cli.live import watching
 from bequest.cli.records import Records
-from bequest.cli.results import SHOWN, Found, print_found
+from bequest.cli.results import SHOWN, RunFileResults, print_found
 from bequest.cli.serving import seen_by, serving, watched
 from bequest.cli.terminal import Meter, Terminal
 from bequest.documents import document_of, score_of
@@ -21,6 +21,7 @@ from bequest.engines.fingerprint import fingerprint
 from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, InvalidWill
 from bequest.journal import Journal, Origin
 from bequest.runfile import load
+from bequest.runfile.schema import spelled
 from bequest.solver import conclude
 
 if TYPE_CHECKING:
@@ -125,9 +126,9 @@ def as_text(document: dict[str, Any]) -> str:
 
 def _carry_out(
     file: RunFile, log: Path | None, records: Records | None, page: LivePage | None
-) -> Found:
+) -> RunFileResults:
     """Carry out every run that can be carried out with its will; there is at least one."""
-    found = Found()
+    found = RunFileResults()
     try:
         if records is not None:
             _check_records(file, records)
@@ -228,7 +229,8 @@ def _carried_out(
     if log is None:
         return engine.run(plan, progress)
     assert isinstance(engine, Loop)  # noqa: S101 - no other engine is asked for a log
-    origin = Origin(str(file.path.resolve()), file.text, job.label, job.seed)
+    method = spelled(plan.method)
+    origin = Origin(str(file.path.resolve()), file.text, job.label, job.seed, method)
     with Journal(log, origin=origin) as journal:
         return replace(engine, scribe=journal).run(plan, progress)
 

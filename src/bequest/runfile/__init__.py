@@ -6,7 +6,7 @@ about it. ``bequest docs run-file`` describes every key.
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
@@ -245,12 +245,13 @@ def load(path: Path) -> RunFile:
     return understand(_read(path), path)
 
 
-def understand(text: str, path: Path) -> RunFile:
+def understand(text: str, path: Path, *, method: Mapping[str, object] | None = None) -> RunFile:
     """Check the text of a run file.
 
     Args:
         text: what it says.
         path: where it is or was; the files that it names are next to it.
+        method: how nodes iterate where it does not say so, as it would; None to have that chosen.
 
     Raises:
         InvalidRunFile: it cannot be understood.
@@ -263,6 +264,8 @@ def understand(text: str, path: Path) -> RunFile:
             remedy="Correct that line; bequest docs run-file shows the format.",
         ) from error
     try:
+        if method is not None:
+            document.setdefault("method", dict(method))
         context = {"folder": path.parent}
         return RunFile(path, text, WholeFile.model_validate(document, context=context))
     except ValidationError as error:

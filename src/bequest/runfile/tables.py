@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Indices
 
 Silos = Annotated[Count, Field(ge=2)]
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 
 class ByLabel(Section):
@@ -206,7 +206,7 @@ class TableProblem(Section):
         )
 
 
-def _told(at: tuple[str | int, ...], find: Callable[[], Found]) -> Found:
+def _told(at: tuple[str | int, ...], find: Callable[[], Answer]) -> Answer:
     """Return the result of ``find``, or refuse the key in the library's own words."""
     try:
         return find()

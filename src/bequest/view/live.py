@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from bequest.view.page import page_of
-from bequest.view.reading import Told, empty_document
+from bequest.view.reading import ShownRun, empty_document
 from bequest.view.scenery import staged
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class LivePage:
             lines, title = list(self._lines), self._title
         begun = next((line["begun"] for line in lines if "begun" in line), None)
         document = empty_document(begun or {})
-        return page_of(staged([Told(title, "live", document, is_whole=False)], live=True))
+        return page_of(staged([ShownRun(title, "live", document, is_whole=False)], live=True))
 
     def news(self) -> Iterator[bytes]:
         """Yield what is new, as server-sent events, until there will be no more of this run."""

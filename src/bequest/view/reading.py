@@ -43,7 +43,7 @@ _KEYS: dict[str, type | tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ShownRun:
     """One run, as far as its file tells.
 
     Attributes:
@@ -61,7 +61,7 @@ class Told:
     is_whole: bool = True
 
 
-def read(path: Path) -> list[Told]:
+def read(path: Path) -> list[ShownRun]:
     """Return the runs in a file: a record, a log, or what ``bequest run --json`` has printed.
 
     Raises:
@@ -93,9 +93,9 @@ def read(path: Path) -> list[Told]:
     )
 
 
-def told_of(run: Run, title: str) -> Told:
+def shown(run: Run, title: str) -> ShownRun:
     """Return a run of this process as its record would tell it."""
-    return Told(title, "", outcome_document(run.outcome, run.plan.scene, most=MANY))
+    return ShownRun(title, "", outcome_document(run.outcome, run.plan.scene, most=MANY))
 
 
 def _in_folder(path: Path) -> str:
@@ -111,10 +111,10 @@ def _in_folder(path: Path) -> str:
 # --- records -------------------------------------------------------------------------------
 
 
-def _record(content: bytes, path: Path) -> Told:
+def _record(content: bytes, path: Path) -> ShownRun:
     _, scene, outcome = records.decode(content, path)
     document = outcome_document(outcome, scene, most=MANY)
-    return Told(", ".join(scene.wills) or scene.method, path.name, document)
+    return ShownRun(", ".join(scene.wills) or scene.method, path.name, document)
 
 
 # --- logs ----------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def _is_log(content: bytes) -> bool:
     return b'"log":"bequest"' in content[:200]
 
 
-def _log(_: bytes, path: Path) -> list[Told]:
+def _log(_: bytes, path: Path) -> list[ShownRun]:
     """Repeat the run from its log, as far as that goes."""
     log = journal.read(path)
     job = job_of(log)
@@ -135,7 +135,7 @@ def _log(_: bytes, path: Path) -> list[Told]:
     last = _last_measured(outcome.trajectory.gradient_norm) if note else None
     document = outcome_document(outcome, job.plan.scene, last=last, most=MANY)
     notes = (f"{note} What is shown is what is there so far.",) if note else ()
-    return [Told(f"{job.label}, seed {job.seed}", path.name, document, notes, not note)]
+    return [ShownRun(f"{job.label}, seed {job.seed}", path.name, document, notes, not note)]
 
 
 def _last_measured(values: Vector) -> int:
@@ -188,7 +188,7 @@ def _is_chronicle(content: bytes) -> bool:
     return b'"begun"' in content.partition(b"\n")[0]
 
 
-def _chronicle(content: bytes, path: Path) -> list[Told]:
+def _chronicle(content: bytes, path: Path) -> list[ShownRun]:
     """Read the event log of a run on a cluster, as far as it has been written."""
     lines: list[dict[str, Any]] = []
     for written in content.splitlines():
@@ -218,7 +218,7 @@ def _chronicle(content: bytes, path: Path) -> list[Told]:
             "The run is still going on, or broke off. What is shown is what is there so far."
         )
     title = ", ".join(begun.get("wills", ())) or path.stem
-    return [Told(title, path.name, document, tuple(notes), is_whole)]
+    return [ShownRun(title, path.name, document, tuple(notes), is_whole)]
 
 
 # --- results -------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def _is_results(content: bytes) -> bool:
     return content.lstrip()[:1] == b"{" and b'"runs"' in content
 
 
-def _results(content: bytes, path: Path) -> list[Told]:
+def _results(content: bytes, path: Path) -> list[ShownRun]:
     try:
         whole = json.loads(content)
         version, runs = whole["format"], whole["runs"]
@@ -251,6 +251,6 @@ def _results(content: bytes, path: Path) -> list[Told]:
                     remedy="Write it anew with bequest run FILE --json.",
                 )
     return [
-        Told(f"{run['will']}, seed {run['seed']}", path.name, cast("OutcomeDocument", run))
+        ShownRun(f"{run['will']}, seed {run['seed']}", path.name, cast("OutcomeDocument", run))
         for run in runs
     ]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bequest.documents import NetworkDocument
-    from bequest.view.reading import Told
+    from bequest.view.reading import ShownRun
 
 # More nodes are drawn as an overview, without edges: thousands of lines show nothing.
 MOST_DRAWN = 200
@@ -35,7 +35,7 @@ _SHOWN = (
 )
 
 
-def staged(runs: Sequence[Told], *, live: bool = False) -> dict[str, Any]:
+def staged(runs: Sequence[ShownRun], *, live: bool = False) -> dict[str, Any]:
     """Return everything that the page shows, as plain data."""
     drawn: dict[str, list[list[float]] | None] = {}
     return {
@@ -46,7 +46,7 @@ def staged(runs: Sequence[Told], *, live: bool = False) -> dict[str, Any]:
     }
 
 
-def _scene(run: Told, drawn: dict[str, list[list[float]] | None]) -> dict[str, Any]:
+def _scene(run: ShownRun, drawn: dict[str, list[list[float]] | None]) -> dict[str, Any]:
     document = {name: run.document.get(name) for name in _SHOWN}
     network = run.document["network"]
     # Runs on one network are drawn alike, so that they can be compared.
@@ -62,7 +62,7 @@ def _scene(run: Told, drawn: dict[str, list[list[float]] | None]) -> dict[str, A
     }
 
 
-def _left_out(run: Told) -> list[str]:
+def _left_out(run: ShownRun) -> list[str]:
     notes = []
     curves, nodes = run.document["curves"], run.document["network"]["nodes"]
     if curves["of"] > len(curves["rounds"]):

@@ -56,7 +56,7 @@ class Vector:
         # Overflow is not an accident here: it is measured, and ends the run as DIVERGED.
         with np.errstate(over="ignore", invalid="ignore"):
             chronicle = None if self._watch is None else Chronicle(plan, self._watch)
-            return _Execution(plan, progress, self.membership(plan), chronicle).run()
+            return _VectorExecution(plan, progress, self.membership(plan), chronicle).run()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -135,7 +135,7 @@ def _stacked(legacies: list[Legacy]) -> tuple[Tensor, Matrix]:
     return factors, weights
 
 
-class _Execution:
+class _VectorExecution:
     """One run under way."""
 
     def __init__(
