@@ -34,6 +34,14 @@ def test_the_python_on_every_page_runs(page, monkeypatch, tmp_path, capsys):
         exec(compile(block, page.name, "exec"), namespace)  # noqa: S102 - our own pages
 
 
+def test_the_first_lines_of_the_readme_print_what_it_shows(capsys):
+    text = (ROOT / "README.md").read_text()
+    block, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()
+    exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own page
+    assert capsys.readouterr().out == shown
+    assert text.index("![") < text.index("```python") < text.index("## Watch it")
+
+
 def test_the_commands_on_the_page_about_the_loop_engine_run(monkeypatch, tmp_path):
     text = (ROOT / "docs" / "loop.md").read_text()
     (run_file,) = re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL)
