@@ -315,7 +315,15 @@ def test_it_prints_without_its_controls(driver, eventful):
         assert not find(driver, "#timeline").is_displayed()
         ground = ask(driver, "getComputedStyle(document.body).backgroundColor")
         assert ground == "rgb(255, 255, 255)"
+        driver.execute_script(
+            "window.seen = []; window.addEventListener('beforeprint', () => {"
+            "const canvas = document.querySelector('canvas.network');"
+            "const [x, y] = bequest.page.networks[0].places[9];"
+            "seen.push([...canvas.getContext('2d').getImageData(x - 9, y, 1, 1).data]); })"
+        )
         printed = driver.execute_cdp_cmd("Page.printToPDF", {})
+        red, green, blue, _ = ask(driver, "seen[0]")
+        assert red + green + blue < 400  # dark on white, though the page is light on dark
         assert len(printed["data"]) > 20_000
     finally:
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -49,8 +49,9 @@ def test_run(machines, tmp_path):
     file.write_text(RUN)
     record = tmp_path / "record"
     words = ("run", file, "--json", "--address", machines.address, "--record", record)
-    done = bequest(*words)
+    done = bequest(*words, "--view")
     assert done.returncode == 0, done.stderr
+    assert "watch it while it goes on: http://127.0.0.1:" in done.stderr
     (run,) = json.loads(done.stdout)["runs"]
     assert "node 1 left after round 40" in done.stderr
     assert "node 6 crashed after round 60" in done.stderr

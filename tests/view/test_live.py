@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import socket
 from contextlib import closing
 from threading import Thread
@@ -15,6 +16,7 @@ import bequest as bq
 from bequest.cli import app
 from bequest.documents import outcome_document
 from bequest.engines.chronicle import Chronicle
+from bequest.errors import InvalidLog
 from bequest.solver import prepare
 from bequest.view.live import LivePage
 from bequest.view.reading import read
@@ -189,9 +191,13 @@ def test_the_growing_log_of_a_cluster_is_shown_as_far_as_it_goes(tmp_path):
     assert run.is_whole
     assert len(run.document["departures"]) == 3
     assert run.document["curves"]["rounds"] == list(range(0, 91, 10))
+    assert all(value > 0 for value in run.document["curves"]["error"])
     log.write_text(text[: len(text) // 2])
     # It is not on record before it is over: the record's name finds what there is so far.
     (run,) = read(tmp_path / "run-01.record")
     assert not run.is_whole
     assert "still going on" in run.notes[-1]
     assert 0 < len(run.document["curves"]["rounds"]) < 10
+    log.write_text(re.sub(r'"heir": \d', '"heir": 60', text))
+    with pytest.raises(InvalidLog, match="a damaged one"):
+        read(log)

@@ -120,8 +120,8 @@ def with_other(results, **changes):
     ("change", "says"),
     [
         (lambda r: with_other(r, format=7), "version '7' of the format"),
-        (lambda r: with_other(r, runs=[{"will": "x", "seed": 1}]), 'run 1 has no "status"'),
-        (lambda r: with_other(r, runs=[3]), "run 1 has no"),
+        (lambda r: with_other(r, runs=[{"will": "x", "seed": 1}]), 'run 1 cannot .* no "status"'),
+        (lambda r: with_other(r, runs=[3]), "run 1 cannot be shown: it is no run"),
         (lambda r: with_other(r)[:-20], "or not all of it"),
         (lambda _: b"", "it is empty"),
         (lambda _: b"hello", "no part of bequest writes this"),
@@ -136,6 +136,36 @@ def test_what_is_no_run_is_refused_in_words(folder, tmp_path, change, says):
     with pytest.raises(BequestError, match=says) as refusal:
         read(path)
     assert refusal.value.remedy
+
+
+WRONG = {
+    "no network": lambda run: run.pop("network"),
+    "no nodes": lambda run: run["network"].update(nodes=0),
+    "an edge to nowhere": lambda run: run["network"]["edges"].append([0, 6]),
+    "half an edge": lambda run: run["network"]["edges"].append([0]),
+    "nobody absent": lambda run: run["network"].update(absent="5"),
+    "no rounds": lambda run: run["curves"].pop("rounds"),
+    "rounds that go back": lambda run: run["curves"]["rounds"].reverse(),
+    "a short curve": lambda run: run["curves"]["error"].pop(),
+    "a curve of words": lambda run: run["curves"].update(error=["x"] * 121),
+    "a departure without a node": lambda run: run["departures"][0].pop("node"),
+    "an heir that is nowhere": lambda run: run["departures"][0].update(heir=99),
+    "an heir by name": lambda run: run["departures"][0].update(heir="alice"),
+    "a bridge to nowhere": lambda run: run["departures"][0].update(bridges=[[0, 77]]),
+    "a change that is none": lambda run: run["changes"].append("soon"),
+    "a round that is none": lambda run: run["changes"][0].update(round=None),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_drawn_is_refused_in_words(folder, tmp_path, name):
+    results = json.loads((folder / "vector.json").read_bytes())
+    WRONG[name](results["runs"][1])
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(results))
+    with pytest.raises(InvalidResult, match="run 2 cannot be shown") as refusal:
+        read(path)
+    assert "Write it anew" in refusal.value.remedy
 
 
 def test_a_folder_and_nothing_are_told_apart(folder):

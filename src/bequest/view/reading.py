@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from bequest import files, journal
-from bequest.curves import NAMES
+from bequest.curves import NAMES, CurvesDocument
 from bequest.documents import outcome_document
 from bequest.engines import records
 from bequest.errors import InvalidLog, InvalidResult
 from bequest.journal import End
 from bequest.replay import Replay
 from bequest.runfile.logs import job_of
+from bequest.view import soundness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,18 +29,6 @@ if TYPE_CHECKING:
 # As many rounds of its curves as a run has on a page.
 MANY = 4000
 _FORMAT = 1
-# What the page reads of a run, and of what kind it is.
-_KEYS: dict[str, type | tuple[type, ...]] = {
-    "status": str,
-    "rounds": int,
-    "survivors": list,
-    "lost": list,
-    "steps": list,
-    "departures": list,
-    "changes": list,
-    "network": dict,
-    "curves": dict,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +188,8 @@ def _chronicle(content: bytes, path: Path) -> list[ShownRun]:
     begun: dict[str, Any] = next((line["begun"] for line in lines if "begun" in line), {})
     document = empty_document(begun)
     curves = document["curves"]
+    measured: dict[str, list[float | None]] = {name: [] for name in NAMES}
+    curves.update(cast("CurvesDocument", measured))
     for line in lines:
         if "departure" in line:
             document["departures"].append(line["departure"])
@@ -209,8 +200,15 @@ def _chronicle(content: bytes, path: Path) -> list[ShownRun]:
         elif "gradient_norm" in line and line["round"] > (curves["rounds"] or [-1])[-1]:
             curves["rounds"].append(line["round"])
             for name in NAMES:
-                (curves[name] or []).append(line.get(name))  # type: ignore[literal-required]
+                measured[name].append(line.get(name))
     curves["of"] = len(curves["rounds"])
+    try:
+        soundness.check(document)
+    except (ValueError, TypeError) as error:
+        raise InvalidLog(
+            f"{path} is not the log of a run, or a damaged one: {error}.",
+            remedy="View its record, if there is one.",
+        ) from error
     is_whole = any("ended" in line for line in lines)
     notes = ["This is a log of what happened: the curves have a number per second, not per round."]
     if not is_whole:
@@ -243,13 +241,14 @@ def _results(content: bytes, path: Path) -> list[ShownRun]:
             remedy="View it with the release of bequest that wrote it.",
         )
     for number, run in enumerate(runs, start=1):
-        for name, kind in _KEYS.items():
-            if not isinstance(run, dict) or not isinstance(run.get(name), kind):
-                raise InvalidResult(
-                    f'{path}: run {number} has no "{name}", as results of earlier releases have '
-                    "none.",
-                    remedy="Write it anew with bequest run FILE --json.",
-                )
+        try:
+            soundness.check(run)
+        except (ValueError, TypeError) as error:
+            raise InvalidResult(
+                f"{path}: run {number} cannot be shown: {error}. Results of earlier releases "
+                "lack the network and the curves.",
+                remedy="Write it anew with bequest run FILE --json.",
+            ) from error
     return [
         ShownRun(f"{run['will']}, seed {run['seed']}", path.name, cast("OutcomeDocument", run))
         for run in runs

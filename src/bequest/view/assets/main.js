@@ -168,11 +168,20 @@ function asked(name, missing) {
 
 // --- the whole page ------------------------------------------------------------------------
 
+let chosenTheme = "";
+
 function choose(theme) {
+  chosenTheme = theme;
+  repaint(theme);
+  byId("theme").setAttribute("aria-pressed", String(palette.isDark));
+}
+
+function repaint(theme) {
   document.documentElement.dataset.theme = theme;
   palette.renew();
-  byId("theme").setAttribute("aria-pressed", String(palette.isDark));
-  if (page) page.renew();
+  if (!page) return;
+  page.renew();
+  page.drawNow();
 }
 
 function keys(event) {
@@ -209,7 +218,9 @@ document.addEventListener("keydown", keys);
 new ResizeObserver(() => {
   if (page) page.draw();
 }).observe(document.body);
-window.addEventListener("beforeprint", () => page.drawNow());
+// Paper is white: what is drawn has to be dark on it.
+window.addEventListener("beforeprint", () => repaint("light"));
+window.addEventListener("afterprint", () => repaint(chosenTheme));
 choose(asked("theme", ""));
 show(pickers()());
 if (asked("node", null) !== null) page.details.choose({ run: 0, node: Number(asked("node")) });
