@@ -301,6 +301,19 @@ def test_every_sample_weighs_alike_whatever_the_silos():
         np.testing.assert_allclose(*optima, atol=1e-9)
 
 
+def test_silos_weigh_alike_where_that_is_asked_for():
+    table = Table({"x": [1.0, 1.0, 1.0, 1.0], "y": [0.0, 0.0, 0.0, 8.0]})
+    samples = select(table, label="y", classes=False, standardise=False, bias=False)
+    silos = [np.arange(3), np.arange(3, 4)]
+    optima = {
+        weigh: problem_of(samples, silos, loss="least_squares", weigh=weigh).optimum()[0]
+        for weigh in ("samples", "silos")
+    }
+    assert optima == {"samples": pytest.approx(2.0), "silos": pytest.approx(4.0)}
+    error = refused(lambda: problem_of(samples, silos, loss="least_squares", weigh="rows"))
+    assert '"samples"' in error.remedy
+
+
 def test_the_loss_is_the_one_asked_for():
     table = Table({"x": [0.0, 1.0, 2.0, 4.0], "y": [0, 1, 0, 1]})
     silos = bq.partition.iid(4, 2, seed=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Loss: TypeAlias = Literal["logistic", "softmax", "least_squares", "huber"]
 CLASSIFIERS = ("logistic", "softmax")
+# What counts the same: every sample, as if all silos were one table; or every silo.
+Weigh: TypeAlias = Literal["samples", "silos"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +215,9 @@ def problem_of(
     loss: Loss,
     l2: float = 0.0,
     delta: float = 1.0,
+    weigh: Weigh = "samples",
 ) -> Problem:
     """Return the problem in which every silo holds the loss of its own samples.
-
-    All losses are divided by the mean size of a silo, so that every sample weighs alike.
 
     Args:
         samples: what to learn from.
@@ -224,6 +225,9 @@ def problem_of(
         loss: which loss.
         l2: weight of the penalty l2/2 |x|^2, in every silo.
         delta: where a Huber loss becomes linear.
+        weigh: ``"samples"``: every sample counts the same, so that the optimum is that of the
+            pooled table (all losses are divided by the mean size of a silo). ``"silos"``: every
+            silo counts the same, however many samples it has.
 
     >>> from bequest.data import Table
     >>> table = Table({"age": [30, 40, 50, 60], "ill": ["no", "yes", "no", "yes"]})
@@ -231,7 +235,7 @@ def problem_of(
     >>> problem_of(samples, partition.iid(4, n=2, seed=0), loss="logistic", l2=0.1).n
     2
     """
-    divisor = sum(silo.size for silo in silos) / len(silos)
+    divisor = pooled_divisor([silo.size for silo in silos], weigh)
     if samples.classes and loss not in ("logistic", "softmax"):
         raise InvalidData(
             f"The labels are {len(samples.classes)} classes, and a loss of the kind {loss!r} fits "
@@ -257,6 +261,16 @@ def problem_of(
             for rows in silos
         ]
     )
+
+
+def pooled_divisor(sizes: Sequence[float], weigh: Weigh) -> float | None:
+    """Return what the losses of silos of these sizes are divided by; None for each its own."""
+    if weigh not in get_args(Weigh):
+        raise InvalidData(
+            f"weigh is {weigh!r}.",
+            remedy='Use "samples", so that every sample counts the same, or "silos".',
+        )
+    return float(sum(sizes)) / len(sizes) if weigh == "samples" else None
 
 
 def loss_of(

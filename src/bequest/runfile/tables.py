@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
 from bequest import data
-from bequest.data.samples import CLASSIFIERS, Loss, label_of
+from bequest.data.samples import CLASSIFIERS, Loss, Weigh, label_of
 from bequest.errors import BequestError
 from bequest.model import partition
 from bequest.model.problem import Problem
@@ -94,6 +94,7 @@ class TableProblem(Section):
     features: Annotated[list[str], Field(min_length=1)] | None = None
     standardise: bool = True
     bias: bool = True
+    weigh: Weigh = "samples"
     silo: str | None = None
     partition: AnyPartition | None = None
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
@@ -185,7 +186,9 @@ class TableProblem(Section):
             rows = partition.by_column(samples.silo)
         else:
             rows = self.partition.split(samples, self._table, seed)
-        problem = data.problem_of(samples, rows, loss=self.loss, l2=self.l2, delta=self.delta)
+        problem = data.problem_of(
+            samples, rows, loss=self.loss, l2=self.l2, delta=self.delta, weigh=self.weigh
+        )
         return problem, samples.exam
 
     def build(self, seed: int) -> Problem:
