@@ -10,16 +10,21 @@ from typing import Literal, TypeAlias
 
 from bequest.errors import NotInstalled
 
-Extra: TypeAlias = Literal["plot", "data", "parquet", "ray"]
+Extra: TypeAlias = Literal["plot", "data", "sklearn", "parquet", "ray"]
 
 # extra -> the module that it installs, and its usual name
 MODULES: dict[Extra, str] = {
     "plot": "matplotlib",
     "data": "sklearn",
+    "sklearn": "sklearn",
     "parquet": "pyarrow",
     "ray": "ray",
 }
-_NAMES: dict[Extra, str] = MODULES | {"data": "scikit-learn", "ray": "Ray"}
+_NAMES: dict[Extra, str] = MODULES | {
+    "data": "scikit-learn",
+    "sklearn": "scikit-learn",
+    "ray": "Ray",
+}
 
 
 def is_there(extra: Extra) -> bool:

@@ -11,6 +11,7 @@ import typer
 
 from bequest import extras, files
 from bequest.cli.live import watching
+from bequest.cli.model import model_name, save_model
 from bequest.cli.records import Records
 from bequest.cli.results import SHOWN, Found, print_found
 from bequest.cli.terminal import Meter, Terminal
@@ -19,7 +20,9 @@ from bequest.engines import Loop, Ray, one_cluster
 from bequest.engines.fingerprint import fingerprint
 from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, InvalidWill
 from bequest.journal import Journal, Origin
+from bequest.model.outcome import Status
 from bequest.runfile import load
+from bequest.runfile.tables import TableProblem
 from bequest.solver import conclude
 
 if TYPE_CHECKING:
@@ -48,9 +51,12 @@ def run_file(
     log: Path | None = None,
     record: Path | None = None,
     resume: bool = False,
+    model: Path | None = None,
 ) -> int:
     """Carry out a run file; return the exit code."""
     file = _planned(path, engine, address)
+    if model is not None:
+        _check_models(file, model)
     if log is not None and file.engine != "loop":
         raise InvalidMethod(
             f"--log {log}: a log holds what real processes hear, and the {file.engine} engine has "
@@ -71,7 +77,7 @@ def run_file(
             place = log / _log_name(number, len(file))
             if os.path.lexists(place):
                 files.check_writable(place)
-    found = _carry_out(file, log, records)
+    found = _carry_out(file, log, records, model)
     document: dict[str, Any] = {"format": _FORMAT, "file": str(path), "rounds": file.rounds}
     if file.silos:
         document["silos"] = list(file.silos)
@@ -91,6 +97,8 @@ def run_file(
             Terminal().print(f"\nwritten to {output}")
         if record is not None:
             Terminal().print(f"\non record in {record}")
+        if model is not None:
+            Terminal().print(f"\nmodels in {model}, for bequest predict")
         if log is not None:
             _print_logs(file, found.runs, log)
     return 1 if all(run["status"] == "diverged" for run in runs) else 0
@@ -119,7 +127,23 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def _carry_out(file: RunFile, log: Path | None, records: Records | None) -> Found:
+def _check_models(file: RunFile, folder: Path) -> None:
+    """Refuse what has no model, and a folder that cannot be written, before anything is run."""
+    if not isinstance(file.content.problem, TableProblem):
+        raise InvalidMethod(
+            f"--model {folder}: only a table has rows that a model could be used on.",
+            remedy='Leave it out, or use a [problem] with kind = "table".',
+        )
+    files.make_folder(folder)
+    for number in range(1, len(file) + 1):
+        place = folder / model_name(number, len(file))
+        if os.path.lexists(place):
+            files.check_writable(place)
+
+
+def _carry_out(
+    file: RunFile, log: Path | None, records: Records | None, models: Path | None
+) -> Found:
     """Carry out every run that can be carried out with its will; there is at least one."""
     found = Found()
     try:
@@ -141,6 +165,8 @@ def _carry_out(file: RunFile, log: Path | None, records: Records | None) -> Foun
                     continue
                 document = document_of(run, will=job.label, seed=job.seed, exam=job.exam)
                 found.runs[number] = document
+                if models is not None and run.status not in (Status.DIVERGED, Status.LOST):
+                    save_model(models, number, file, job, run)
                 if job.exam is not None and job.seed not in found.nobody_left:
                     found.nobody_left[job.seed] = _nobody_left(job.exam, run)
     except InvalidRunFile:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from bequest.data.reading import read_table
-from bequest.data.samples import CLASSIFIERS, Loss, feature_names, label_of, loss_of
+from bequest.data.samples import CLASSIFIERS, Loss, feature_names, loss_of
+from bequest.data.tables import label_of
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from bequest.core.arrays import frozen, refuse_masked
+from bequest.data.recipe import Category, Number, agree, vocabulary
+from bequest.data.tables import label_of
 from bequest.errors import InvalidData, NotFinite
 from bequest.model import partition
 from bequest.model.objectives import Huber, LeastSquares, Logistic, Softmax
 from bequest.model.problem import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from bequest.core.arrays import Indices, Matrix, Vector
+    from bequest.data.recipe import Recipe, Total
     from bequest.data.tables import Column, Table
     from bequest.model.objectives import Objective
 
@@ -25,6 +27,8 @@ Loss: TypeAlias = Literal["logistic", "softmax", "least_squares", "huber"]
 CLASSIFIERS = ("logistic", "softmax")
 # What counts the same: every sample, as if all silos were one table; or every silo.
 Weigh: TypeAlias = Literal["samples", "silos"]
+# Whether a column of ones is appended, and whether it is penalised.
+Bias: TypeAlias = bool | Literal["unpenalised"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,8 @@ class Samples:
         silo: the silo of every training sample; None without a silo column.
         rows: where in the table every training sample stands.
         exam: what to grade a model on; None where the label is a number to predict.
+        recipe: how rows of a table become such samples.
+        unpenalised: the columns of X that a penalty is to leave alone.
     """
 
     X: Matrix
@@ -123,6 +129,8 @@ class Samples:
     silo: Column | None
     rows: Indices
     exam: Exam | None
+    recipe: Recipe
+    unpenalised: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("X", "y", "silo", "rows"):
@@ -144,10 +152,13 @@ def select(
     features: Sequence[str] | None = None,
     silo: str | None = None,
     standardise: bool = True,
-    bias: bool = True,
+    bias: Bias = True,
+    impute: Literal["mean"] | None = None,
+    categories: Mapping[str, Sequence[str] | Literal["agree"]] | None = None,
     classes: bool = True,
     test_fraction: float | None = None,
     seed: int = 0,
+    total: Total | None = None,
 ) -> Samples:
     """Choose columns of a table to learn from.
 
@@ -157,10 +168,15 @@ def select(
         features: from what; by default, all other columns with numbers in them.
         silo: which silo a row belongs to.
         standardise: shift and scale every feature to mean 0 and deviation 1 (in training).
-        bias: append a column of ones.
+        bias: append a column of ones; ``"unpenalised"`` leaves it out of the penalty.
+        impute: ``"mean"`` fills in for missing numbers, with a feature that says that they were
+            missing, and makes a category of missing ones; by default they are refused.
+        categories: columns that hold categories, and which: a feature each. ``"agree"`` takes those
+            that some silo knows.
         classes: whether the label names a class, or is a number to predict.
         test_fraction: the share of every class that is kept for testing; None for no test.
         seed: of that choice.
+        total: how silos add up their sums (``bequest.phases.total``); by default they are added.
 
     Raises:
         InvalidData: a column or a cell is not what it should be.
@@ -171,8 +187,8 @@ def select(
     >>> samples.y.tolist(), samples.classes, samples.X[0].round(2).tolist()
     ([0.0, 0.0, 1.0, 1.0], ('no', 'yes'), [-1.34, 1.0])
     """
-    names = feature_names(table, features, label=label, silo=silo)
-    raw = np.concatenate([table.numbers(name) for name in names], axis=1)
+    kinds = dict(categories or {})
+    names = feature_names(table, features, label=label, silo=silo, categories=kinds)
     belongs = None if silo is None else _silo(table, silo)
     if classes:
         y, known = _classes(table, label)
@@ -189,22 +205,37 @@ def select(
                 "for testing.",
                 remedy="Use a smaller test fraction, or another seed.",
             )
-    X = _prepared(raw, train, standardise=standardise, bias=bias)
+    parts = [train] if belongs is None else partition.by_column(belongs[train])
+    silos = [train] if belongs is None else [train[rows] for rows in parts]
+    recipe = agree(
+        table,
+        silos,
+        _columns(table, names, kinds, silos, impute=_imputes(impute)),
+        standardise=standardise,
+        bias=bool(bias),
+        total=_added if total is None else total,
+    )
+    X = recipe.matrix(table)
+    learned, tested = (X, X) if test_fraction is None else (X[train], X[test])
+    for part in (learned, tested):
+        part.setflags(write=False)
     return Samples(
-        X=frozen(X[train]),
+        X=learned,
         y=frozen(y[train]),
-        features=tuple(_spelled(table, names)),
+        features=recipe.features,
         classes=known,
         silo=None if belongs is None else belongs[train],
         rows=train,
         exam=Exam(
-            frozen(X[test]),
+            tested,
             y[test].astype(np.intp),
             known,
             "training" if test_fraction is None else "test",
         )
         if classes
         else None,
+        recipe=recipe,
+        unpenalised=(X.shape[1] - 1,) if _free(bias) else (),
     )
 
 
@@ -257,6 +288,7 @@ def problem_of(
                 l2=l2,
                 delta=delta,
                 divisor=divisor,
+                unpenalised=samples.unpenalised,
             )
             for rows in silos
         ]
@@ -282,34 +314,44 @@ def loss_of(
     l2: float,
     delta: float,
     divisor: float | None,
+    unpenalised: Sequence[int] = (),
 ) -> Objective:
     """Return the loss of one silo's samples; see ``problem_of``."""
     if loss == "softmax":
-        return Softmax(X, y, classes, l2, divisor=divisor)
+        return Softmax(X, y, classes, l2, divisor=divisor, unpenalised=unpenalised)
     if loss == "logistic":
-        return Logistic(X, y, l2, divisor=divisor)
+        return Logistic(X, y, l2, divisor=divisor, unpenalised=unpenalised)
     if loss == "huber":
-        return Huber(X, y, delta, l2, divisor=divisor)
-    return LeastSquares(X, y, l2, divisor=divisor)
-
-
-def label_of(value: Any) -> str:  # noqa: ANN401 - a cell
-    """Return a cell as people write it: 7 and not 7.0."""
-    if isinstance(value, float) and math.isfinite(value) and value == int(value):
-        return str(int(value))
-    return str(value)
+        return Huber(X, y, delta, l2, divisor=divisor, unpenalised=unpenalised)
+    return LeastSquares(X, y, l2, divisor=divisor, unpenalised=unpenalised)
 
 
 def feature_names(
-    table: Table, wanted: Sequence[str] | None, *, label: str, silo: str | None
+    table: Table,
+    wanted: Sequence[str] | None,
+    *,
+    label: str,
+    silo: str | None,
+    categories: Collection[str] = (),
 ) -> list[str]:
     """Return the columns to learn from, or say which of those wanted is none."""
     others = {label: "label", silo: "silo column"}
-    for name in others:
+    for name in (*others, *categories):
         if name is not None:
             table.column(name)
+    for name in categories:
+        if name in others or (wanted is not None and name not in wanted):
+            raise InvalidData(
+                f'{table.source}, column "{name}": has categories, but is '
+                f"{'the ' + others[name] if name in others else 'none of the features'}.",
+                remedy="Declare categories of features only.",
+            )
     if wanted is None:
-        found = [n for n in table.columns if n not in others and table.is_numeric(n)]
+        found = [
+            name
+            for name in table.columns
+            if name not in others and (name in categories or table.is_numeric(name))
+        ]
         if not found:
             raise InvalidData(
                 f"{table.source} has no column of numbers besides label and silo.",
@@ -330,13 +372,57 @@ def feature_names(
     return list(wanted)
 
 
-def _spelled(table: Table, names: Iterable[str]) -> Iterator[str]:
+def _columns(
+    table: Table,
+    names: Sequence[str],
+    categories: Mapping[str, Sequence[str] | Literal["agree"]],
+    silos: Sequence[Indices],
+    *,
+    impute: bool,
+) -> list[Number | Category]:
+    """Return the columns to learn from, before silos have agreed on their numbers."""
+    found: list[Number | Category] = []
     for name in names:
+        if name in categories:
+            given = categories[name]
+            if given == "agree":
+                found.append(vocabulary(table, name, silos, impute=impute))
+            else:
+                found.append(_declared(table, name, given, impute=impute))
+            continue
         column = table.column(name)
-        if column.ndim == 1:
-            yield name
-        else:
-            yield from (f"{name}[{part}]" for part in range(column.shape[1]))
+        parts = [None] if column.ndim == 1 else range(column.shape[1])
+        found += [Number(name, part, impute=impute) for part in parts]
+    return found
+
+
+def _declared(table: Table, name: str, given: Sequence[str], *, impute: bool) -> Category:
+    values = [given] if isinstance(given, str) else [label_of(value) for value in given]
+    if isinstance(given, str) or not values or len({*values}) < len(values) or "" in values:
+        raise InvalidData(
+            f'{table.source}, column "{name}": its categories are given as {given!r}.',
+            remedy='List them, each once, or write "agree" for those that some silo knows.',
+        )
+    return Category(name, tuple(values), impute)
+
+
+def _imputes(impute: str | None) -> bool:
+    if impute not in (None, "mean"):
+        raise InvalidData(
+            f"impute is {impute!r}.", remedy='Use "mean", or leave it out to refuse missing values.'
+        )
+    return impute == "mean"
+
+
+def _free(bias: object) -> bool:
+    if not isinstance(bias, bool) and bias != "unpenalised":
+        raise InvalidData(f"bias is {bias!r}.", remedy='Use True, False or "unpenalised".')
+    return bias == "unpenalised"
+
+
+def _added(parts: Sequence[Vector]) -> Vector:
+    total: Vector = np.sum(parts, axis=0)
+    return total
 
 
 def _silo(table: Table, name: str) -> Column:
@@ -358,11 +444,3 @@ def _classes(table: Table, label: str) -> tuple[Vector, tuple[str, ...]]:
             remedy="Name a label with at least two classes.",
         )
     return number.astype(float), tuple(label_of(value) for value in values.tolist())
-
-
-def _prepared(raw: Matrix, train: Indices, *, standardise: bool, bias: bool) -> Matrix:
-    X = raw
-    if standardise:
-        spread = raw[train].std(axis=0)
-        X = (raw - raw[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return np.column_stack([X, np.ones(X.shape[0])]) if bias else X
