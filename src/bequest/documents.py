@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar, cast
 
 from bequest.errors import OptimumUnknown
 from bequest.model.outcome import Status
+from bequest.model.showing import alive, curves_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -88,6 +89,7 @@ class RunDocument(TypedDict):
     ``error`` is the distance of the worst survivor to the optimum of all the data at the end,
     ``limit_error`` that of the point the survivors approach; a run that diverged has neither, nor a
     certificate. ``score`` is that of the mean of their models, if the problem is to classify.
+    ``curves`` has a number per round, where it was asked for.
     """
 
     will: str
@@ -98,6 +100,7 @@ class RunDocument(TypedDict):
     limit_error: float | None
     invariant_gap: float | None
     score: NotRequired[ScoreDocument]
+    curves: NotRequired[dict[str, list[float | None]]]
     limit: list[float | None] | None
     optimum: list[float | None] | None
     survivors: list[int]
@@ -139,8 +142,10 @@ class WillDocument(TypedDict):
     bytes: list[int] | None
 
 
-def document_of(run: Run, *, will: str, seed: int, exam: Exam | None = None) -> RunDocument:
-    """Return a run as plain data, graded if there is an exam."""
+def document_of(
+    run: Run, *, will: str, seed: int, exam: Exam | None = None, curves: bool = False
+) -> RunDocument:
+    """Return a run as plain data, graded if there is an exam, with curves if they are wanted."""
     optimum = None if run.trajectory.error is None else run.optimum
     limit = _limit(run)
     offset = None if optimum is None or limit is None else run.limit_error
@@ -170,6 +175,9 @@ def document_of(run: Run, *, will: str, seed: int, exam: Exam | None = None) -> 
     }
     if exam is not None:
         document["score"] = score_of(exam, model)
+    if curves:
+        measured = {name: _numbers(values) or [] for name, values in curves_of(run).items()}
+        document["curves"] = measured | {"nodes": [float(n) for n in alive(run)]}
     return document
 
 

@@ -10,13 +10,14 @@ from typing import Literal, TypeAlias
 
 from bequest.errors import NotInstalled
 
-Extra: TypeAlias = Literal["plot", "data", "sklearn", "parquet", "ray"]
+Extra: TypeAlias = Literal["plot", "data", "sklearn", "frame", "parquet", "ray"]
 
 # extra -> the module that it installs, and its usual name
 MODULES: dict[Extra, str] = {
     "plot": "matplotlib",
     "data": "sklearn",
     "sklearn": "sklearn",
+    "frame": "pandas",
     "parquet": "pyarrow",
     "ray": "ray",
 }

@@ -1,4 +1,4 @@
-"""``bequest forget``: a silo is taken out of a recorded run; ``bequest data``: a table described."""
+"""``bequest forget``: a silo leaves a recorded model; ``bequest data``: a table is described."""
 
 import hashlib
 import json

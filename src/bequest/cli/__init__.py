@@ -71,7 +71,11 @@ def run_command(
     as_json: Json = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Also write the results to this file, as JSON."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Also write the results to this file: JSON, or a row per run as .csv or .parquet.",
+        ),
     ] = None,
     engine: Annotated[
         EngineName | None,
@@ -103,6 +107,10 @@ def run_command(
         Path | None,
         typer.Option(help="Write the model of every run to this folder, as model.json (tables)."),
     ] = None,
+    curves: Annotated[
+        bool,
+        typer.Option("--curves", help="Put a number per round into the JSON, for bequest plot."),
+    ] = False,
 ) -> None:
     """Run every will of a run file with every seed, and compare them.
 
@@ -123,6 +131,7 @@ def run_command(
             record=record,
             resume=resume,
             model=model,
+            curves=curves,
         )
     )
 
@@ -143,6 +152,20 @@ def predict_command(
     from bequest.cli.model import predict_rows
 
     predict_rows(model, table, proba=proba, output=output)
+
+
+@app.command("plot")
+def plot_command(
+    *,
+    results: Annotated[Path, typer.Argument(help="What bequest run --curves -o has written.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The figure: .png, .svg or .pdf.")
+    ] = Path("curves.png"),
+) -> None:
+    """Draw the error of every run against its rounds, with survivors and departures."""
+    from bequest.cli.plot import plot_results
+
+    plot_results(results, output)
 
 
 @app.command("data")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bequest.data.recipe import Total
     from bequest.model.plan import Plan
 
-__all__ = ["Job", "RunFile", "load", "understand"]
+__all__ = ["Job", "RunFile", "load", "parsed", "read", "understand", "understood"]
 
 
 # Maximum length of a run file in bytes; a million edges take half of it.
@@ -261,7 +261,7 @@ def load(path: Path) -> RunFile:
     Raises:
         InvalidRunFile: it cannot be read, or not be understood.
     """
-    return understand(_read(path), path)
+    return understand(read(path), path)
 
 
 def understand(text: str, path: Path) -> RunFile:
@@ -274,13 +274,28 @@ def understand(text: str, path: Path) -> RunFile:
     Raises:
         InvalidRunFile: it cannot be understood.
     """
+    document = parsed(text, path)
+    if "sweep" in document:
+        raise InvalidRunFile(
+            f"{path} has a [sweep], which is many runs with different settings.",
+            remedy="Only bequest run carries those out; name a file without one here.",
+        )
+    return understood(document, text, path)
+
+
+def parsed(text: str, path: Path) -> dict[str, Any]:
+    """Return what TOML says, or why it is none."""
     try:
-        document = tomllib.loads(text)
+        return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidRunFile(
             f"{path} is not TOML: {error}.",
             remedy="Correct that line; bequest docs run-file shows the format.",
         ) from error
+
+
+def understood(document: dict[str, Any], text: str, path: Path) -> RunFile:
+    """Check what a run file says; ``text`` is how it says that."""
     try:
         context = {"folder": path.parent}
         return RunFile(path, text, WholeFile.model_validate(document, context=context))
@@ -288,7 +303,8 @@ def understand(text: str, path: Path) -> RunFile:
         raise refuse(path, mistakes_in(error, document, top=WholeFile.model_fields)) from error
 
 
-def _read(path: Path) -> str:
+def read(path: Path) -> str:
+    """Return the text of a run file, or say why it cannot be read."""
     try:
         if files.is_named_pipe(path):
             raise OSError(None, "it is a named pipe, which would keep its reader waiting")

@@ -1,0 +1,47 @@
+"""``bequest plot``: the curves of a results file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from bequest import extras, files
+from bequest.cli.terminal import Terminal
+from bequest.errors import InvalidResult
+from bequest.model.showing import Line, draw
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def plot_results(path: Path, output: Path) -> None:
+    """Draw every run of a results file that has curves."""
+    extras.need("plot", what="bequest plot")
+    files.check_writable(output)
+    raw = files.read(path)
+    try:
+        document = json.loads(raw or b"")
+        silos = document.get("silos", [])
+        lines = [_line(run, silos) for run in document["runs"] if "curves" in run]
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise InvalidResult(
+            f"{path} holds no results of bequest run.",
+            remedy="Name a file that bequest run --curves -o has written.",
+        ) from error
+    if not lines:
+        raise InvalidResult(
+            f"{path} has no curves.", remedy="Write it with bequest run FILE --curves -o RESULTS."
+        )
+    draw(lines, output)
+    Terminal().print(f"written to {output}")
+
+
+def _line(run: dict[str, Any], silos: list[str]) -> Line:
+    curves = run["curves"]
+    measure = "error" if "error" in curves else "gradient_norm"
+    left = [
+        (record["round"], silos[record["node"]] if silos else f"node {record['node']}")
+        for record in run["departures"]
+    ]
+    title = f"{run['will']}, seed {run['seed']}"
+    return Line(title, measure, curves[measure], left, curves["nodes"])
