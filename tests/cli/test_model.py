@@ -19,7 +19,7 @@ loss = "logistic"
 l2 = 0.1
 silo = "town"
 impute = "mean"
-bias = "unpenalised"
+penalise_bias = false
 categories = { sex = ["f", "m"] }
 [graph]
 kind = "complete"

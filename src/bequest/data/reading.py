@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Copies of a table until there is a problem to solve; measured.
 _COPIES = 6
 # Memory that reading a CSV file takes, in lengths of the file; measured.
-_CSV_COPIES = 4
+_CSV_COPIES = 5
 
 
 def read_table(path: str | Path) -> Table:
@@ -112,7 +112,7 @@ def _parse_csv(source: str, path: Path) -> Table:
             cells = texts[place]
             _check_text(source, name, cells, len(cells))
             columns[name] = np.array(cells, dtype=str)
-    return Table(columns, source, tuple(lines))
+    return Table(columns, source, lines)
 
 
 def _texts(path: Path, places: Sequence[int]) -> dict[int, list[str]]:

@@ -192,7 +192,7 @@ def agree(
             column,
             mean=float(mean) if standardise or column.impute else 0.0,
             scale=float(scale) if standardise and scale > 0 else 1.0,
-            indicator=column.impute and count < rows - 0.5,
+            indicator=column.impute and bool(count < rows - 0.5),
         )
         for column, mean, scale, count in zip(numbers, means, spread, counts, strict=True)
     )

@@ -53,7 +53,7 @@ class Table:
 
     columns: Mapping[str, Column]
     source: str = "the table"
-    lines: tuple[int, ...] | None = None
+    lines: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         columns = {name: self._clean(name, values) for name, values in self.columns.items()}

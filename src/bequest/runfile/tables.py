@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
 from bequest import data
-from bequest.data.samples import CLASSIFIERS, Bias, Loss, Weigh
+from bequest.data.samples import CLASSIFIERS, Loss, Weigh
 from bequest.data.tables import label_of
 from bequest.errors import BequestError
 from bequest.model import partition
@@ -95,7 +95,8 @@ class TableProblem(Section):
     delta: Annotated[float, Field(gt=0)] = 1.0
     features: Annotated[list[str], Field(min_length=1)] | None = None
     standardise: bool = True
-    bias: Bias = True
+    bias: bool = True
+    penalise_bias: bool = True
     impute: Literal["mean"] | None = None
     categories: dict[str, Literal["agree"] | Annotated[list[str], Field(min_length=1)]] = Field(
         default_factory=dict
@@ -213,7 +214,7 @@ class TableProblem(Section):
             features=self.features,
             silo=self.silo,
             standardise=self.standardise,
-            bias=self.bias,
+            bias=self.bias if self.penalise_bias or not self.bias else "unpenalised",
             impute=self.impute,
             categories=self.categories,
             classes=self.loss in CLASSIFIERS,
