@@ -46,7 +46,7 @@ def test_a_csv_may_have_a_bom_quotes_blanks_and_windows_line_ends(csv):
     table = read_table(csv(text))
     assert table.columns["town"].tolist() == ["Bonn, Rhine", "two\nlines"]
     assert table.columns["age"].tolist() == [3, 4]
-    assert table.lines == (2, 4)
+    assert list(table.lines) == [2, 4]
 
 
 @pytest.mark.parametrize(
