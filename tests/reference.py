@@ -430,15 +430,19 @@ def carried_bound(setting: Setting, state: State, node: int) -> Vector:
 
 
 def metric_of(setting: Setting, state: State, node: int, own_weight: float) -> Vector:
-    """P of a node: max(M/1.9, 2c(1 - w_ii)), or the sum of both for ADMM; 1/step for others."""
+    """P of a node: max(M/1.9, 2c(1 - w_ii)), or the sum of both for ADMM; 1/step for others.
+
+    Where M is a matrix, M/1.4 instead of M/1.9.
+    """
     dim = state.x[node].size
     if setting.method not in ("NIDS", "ADMM"):
         return np.eye(dim) / setting.pace
     M = carried_bound(setting, state, node)
+    least = M / (1.4 if setting.metric == "hessian" else 1.9)
     spread = 2 * setting.pace * (1 - own_weight)
     if setting.method == "ADMM":
-        return M / 1.9 + 1.05 * spread * np.eye(dim)
-    values, basis = np.linalg.eigh(M / 1.9)
+        return least + 1.05 * spread * np.eye(dim)
+    values, basis = np.linalg.eigh(least)
     return np.array(basis @ np.diag(np.maximum(values, spread)) @ basis.T)
 
 

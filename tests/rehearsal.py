@@ -28,7 +28,7 @@ from bequest.engines.runtime.supervisor import (
     Supervisor,
     TakeStock,
 )
-from bequest.protocol.events import Found, Received
+from bequest.protocol.events import FoundNetwork, Received
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Stage:
 
     def run(self):
         """Return the nodes that are there in the end."""
-        self._orders(self.desk.handle(Found()))
+        self._orders(self.desk.handle(FoundNetwork()))
         for host in list(self.groups):
             self._turn(host)
         while not self.finished:

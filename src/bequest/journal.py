@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from bequest.engines.loop.engine import Loop
     from bequest.engines.loop.narration import Happening
-    from bequest.protocol.events import Event
+    from bequest.protocol.events import Input
     from bequest.protocol.steward import Steward
 
 FORMAT = 1
@@ -51,6 +51,8 @@ _HAPPENINGS: dict[str, Happening] = {
     "killed": Killed(),
     "replaced": Replaced(),
 }
+# What nodes iterated by when logs did not say it yet.
+_ONLY_METHOD = {"kind": "gradient-tracking"}
 _KINDS = {type(happening): kind for kind, happening in _HAPPENINGS.items()}
 
 
@@ -58,13 +60,15 @@ _KINDS = {type(happening): kind for kind, happening in _HAPPENINGS.items()}
 class Origin:
     """Which run of which run file a log is of: by the will's label and the seed.
 
-    The files that the run file names are next to it; ``toml`` is its text.
+    The files that the run file names are next to it; ``toml`` is its text. ``method`` is how nodes
+    iterated, as a run file says it: where that is not in the text, it was chosen.
     """
 
     file: str
     toml: str
     label: str
     seed: int
+    method: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +86,7 @@ class LoggedEvent:
     number: int
     time: float
     process: int
-    what: Event | Happening
+    what: Input | Happening
     state: str | None
 
 
@@ -157,7 +161,7 @@ class Journal:
         }
         self._write(header)
 
-    def before(self, time: float, process: int, what: Event | Happening) -> None:
+    def before(self, time: float, process: int, what: Input | Happening) -> None:
         """Keep what is about to happen."""
         self._number += 1
         self._pending = {"n": self._number, "t": time, "for": process, **_spelled(process, what)}
@@ -180,7 +184,7 @@ def line_of(fields: Mapping[str, Any]) -> bytes:
     return body + _CHECKSUM.format(crc32(body)).encode()
 
 
-def _spelled(process: int, what: Event | Happening) -> dict[str, Any]:
+def _spelled(process: int, what: Input | Happening) -> dict[str, Any]:
     match what:
         case Received():
             return {"kind": "received", "bytes": _bytes(what.sender, process, what)}
@@ -329,7 +333,9 @@ def _plain(provenance: Mapping[str, object]) -> dict[str, str]:
 def _origin(run: Mapping[str, object]) -> Origin:
     match run:
         case {"file": str(file), "toml": str(toml), "label": str(label), "seed": int(seed)}:
-            return Origin(file, toml, label, seed)
+            method = run.get("method", _ONLY_METHOD)
+            if isinstance(method, dict):
+                return Origin(file, toml, label, seed, method)
     raise ValueError("not an origin")
 
 
@@ -367,7 +373,7 @@ def _entry(path: Path, line: bytes, number: int) -> Entry:
     raise _damaged(path, place, "its keys are not those of an event")
 
 
-def _what(path: Path, place: int, process: int, fields: dict[str, Any]) -> Event | Happening:
+def _what(path: Path, place: int, process: int, fields: dict[str, Any]) -> Input | Happening:
     match fields:
         case {"kind": "received", "bytes": str(text)}:
             envelope = _opened(path, place, text)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bequest.journal import Entry, Log, LoggedEvent
     from bequest.model.outcome import Outcome
     from bequest.model.plan import Plan
-    from bequest.protocol.events import Effect, Event
+    from bequest.protocol.events import Effect, Input
     from bequest.protocol.node import Node
     from bequest.protocol.steward import Steward
 
@@ -163,7 +163,7 @@ class _Witness:
     """Sees the state after every event, as the journal of the run did."""
 
     def __init__(self) -> None:
-        self.what: Event | Happening | None = None
+        self.what: Input | Happening | None = None
         self.state: str | None = None
 
     def forget(self) -> None:
@@ -173,7 +173,7 @@ class _Witness:
     def began(self, engine: Loop) -> None:
         """Nothing is written down."""
 
-    def before(self, time: float, process: int, what: Event | Happening) -> None:  # noqa: ARG002
+    def before(self, time: float, process: int, what: Input | Happening) -> None:  # noqa: ARG002
         """Hear of the event."""
         self.what = what
 
@@ -188,5 +188,5 @@ class _Nowhere(VirtualNetwork):
     def __init__(self) -> None:
         super().__init__(Weather(), lambda _: "")
 
-    def send(self, sender: int, receiver: int, event: Event, *, after: float = 0.0) -> None:
+    def send(self, sender: int, receiver: int, event: Input, *, after: float = 0.0) -> None:
         """Drop it: what arrives is in the log."""

@@ -11,7 +11,6 @@ from bequest.core import bounds, topology
 from bequest.core.arrays import is_whole, refuse_masked
 from bequest.core.bounds import Pilot
 from bequest.core.legacy import Legacy
-from bequest.core.methods import GradientTracking
 from bequest.core.methods.base import check_method
 from bequest.core.methods.trial import try_out
 from bequest.engines.fingerprint import described
@@ -26,6 +25,7 @@ from bequest.errors import (
     NotFinite,
     OptimumUnknown,
 )
+from bequest.model.default_method import default_method
 from bequest.model.events import acquaintances, counted, in_order, schedule
 from bequest.model.graph import as_graph
 from bequest.model.optima import Optima
@@ -77,7 +77,8 @@ def solve(
             round.
         will: what leavers bequeath: one will for all nodes, or a mapping from node to will with a
             default under the key None.
-        method: how nodes iterate; one of ``bequest.methods``. Gradient tracking by default.
+        method: how nodes iterate; one of ``bequest.methods``. By default NIDS, with a matrix per
+            node where losses have one cheaply (``bequest docs choosing-a-method``).
         rounds: how many.
         engine: what carries the nodes; by default all of them as rows of arrays.
         start: one x0, or one per node; zeros by default.
@@ -160,7 +161,7 @@ def prepare(
             "would ask for: every node has its own loss.",
             remedy="Pass bequest.Problem([...]) with a bequest.Function per node.",
         )
-    chosen = GradientTracking() if method is None else method
+    chosen = default_method(problem) if method is None else method
     check_method(chosen)
     try_out(chosen)
     if not is_whole(rounds, least=0):

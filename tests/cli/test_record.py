@@ -116,7 +116,7 @@ def test_something_else_in_the_place_of_a_record_is_not_overwritten(
         (
             {"rest": "[method]\nstep = 0.01\n" + WILLS},
             (),
-            "the method (gradient tracking (step=None) there",
+            "the method (NIDS (metric=hessian, coupling=None, safety=None) there",
         ),
         ({"rest": WILLS}, ("--engine", "loop"), "the engine"),
     ],

@@ -397,6 +397,7 @@ def test_a_log_of_another_version_is_refused_with_who_can_read_it(bequest, logge
         ({"run": None}, "Replay(log)"),
         ({"run": {"file": "x"}}, "damaged in line 1"),
         ({"run": {"file": "x", "toml": 5, "label": "", "seed": 0}}, "damaged in line 1"),
+        ({"run": {"file": "x", "toml": "", "label": "", "seed": 0, "method": 5}}, "damaged"),
         ({"engine": 5}, "damaged in line 1"),
         ({"engine": {"hosts": {"a": "b"}}}, "damaged in line 1"),
     ],
@@ -414,6 +415,7 @@ def test_a_header_that_cannot_be_used_is_refused(bequest, logged, change, word):
         ({"seed": 77}, "with seed 77"),
         ({"toml": "rounds = "}, "is not TOML"),
         ({"toml": "rounds = 5"}, "mistakes"),
+        ({"method": {"kind": "telepathy"}}, "telepathy"),
     ],
 )
 def test_a_run_file_that_does_not_fit_is_refused(bequest, logged, change, word):
@@ -423,6 +425,23 @@ def test_a_run_file_that_does_not_fit_is_refused(bequest, logged, change, word):
     result = bequest("replay", log)
     assert result.exit_code == 2
     assert word in result.stderr
+
+
+@pytest.mark.parametrize("given", ["", "[method]\nkind = 'extra'\n"])
+def test_a_log_says_how_nodes_iterated_also_where_the_run_file_does_not(
+    bequest, write, tmp_path, given
+):
+    """What is chosen where nothing is said may change; a log must replay all the same."""
+    bequest("run", write(rest=given + WILLS), "--engine", "loop", "--log", tmp_path / "logs")
+    log = next((tmp_path / "logs").glob("*.jsonl"))
+    run = json.loads(lines_of(log)[0])["run"]
+    assert run["method"] == ({"kind": "extra"} if given else {"kind": "nids", "metric": "hessian"})
+    assert "every state identical" in bequest("replay", log).stdout
+    # a log that does not say it is from before there was a choice
+    rewritten(log, 0, run={key: value for key, value in run.items() if key != "method"})
+    result = bequest("replay", log)
+    assert ("every state identical" in result.stdout) == bool(given)
+    assert ("leads to another state" in result.stderr) != bool(given)
 
 
 # --- runs that end badly -----------------------------------------------------------------------

@@ -26,7 +26,8 @@ def test_the_table_compares_the_wills(bequest, write):
     result = bequest("run", write(rest=TWO + WILLS))
     assert result.exit_code == 0
     assert result.stderr == ""
-    for word in ("classic", "consensus (GT-C)", "nobody", "vectors", "bytes", "step: ", "balances"):
+    words = ("classic", "consensus (GT-C)", "nobody", "vectors", "bytes", "coupling of ", "slowest")
+    for word in (*words, "method: NIDS(metric='hessian')\n"):
         assert word in result.stdout
     row = next(line.split() for line in result.stdout.splitlines() if line.startswith("consensus"))
     assert row[2] in ("converged", "unfinished")
@@ -119,7 +120,8 @@ def test_bounds_and_pilot_are_in_the_json(bequest, write):
 
 
 def test_what_was_predicted_and_what_hindsight_says_are_in_the_json(bequest, write):
-    document = parsed(bequest("run", write(rest=TWO), "--json").stdout)
+    tracking = "[method]\nkind = 'gradient-tracking'\n"
+    document = parsed(bequest("run", write(rest=tracking + TWO), "--json").stdout)
     record = document["runs"][0]["departures"][0]
     assert document["runs"][0]["pilot"] is None  # the observed rule needs none
     assert set(record["predicted"]) == {"drift", "full"}

@@ -180,7 +180,7 @@ def test_admm_is_that_of_ling_shi_wu_and_ribeiro(seed):
     ours = net.run(method, c, X, count=6)[0]
     L = c * (np.eye(net.n) - net.W)
     spread = 2.1 * c * (1 - np.diag(net.W))
-    P = net.H / 1.9 + spread[:, None, None] * np.eye(net.dim)
+    P = net.H / 1.4 + spread[:, None, None] * np.eye(net.dim)
     x, dual = X, L @ X
     for t in range(1, 7):
         x = x - np.linalg.solve(P, (net.gradient(x) + dual + L @ x)[..., None])[..., 0]

@@ -1,8 +1,10 @@
 """The public names: what is written in README and errors can be imported, and type-checks."""
 
+import ast
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 from types import ModuleType
 
@@ -93,3 +95,25 @@ def test_a_type_checker_sees_what_is_in_the_rooms(tmp_path):
     assert "incompatible type \"Literal['wrong']\"" in wrong
     assert 'has no attribute "Adaptve"' in unknown
     assert len([line for line in told if ": error:" in line]) == 2, done.stdout
+
+
+def named(tree):
+    """The classes, aliases of types and type variables that a module defines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
+            yield ast.unparse(node.target)
+        elif isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("TypeVar("):
+            yield ast.unparse(node.targets[0])
+
+
+def test_one_name_is_one_thing():
+    where = defaultdict(list)
+    for path in SOURCE.rglob("*.py"):
+        for name in named(ast.parse(path.read_text())):
+            where[name].append(path.relative_to(SOURCE))
+    assert {"Legacy", "Input", "Answer"} <= where.keys()
+    twice = {name: paths for name, paths in where.items() if len(paths) > 1}
+    # An array of one dimension, and the engine whose public name it is.
+    assert twice.keys() == {"Vector"}, twice

@@ -11,7 +11,10 @@ class Records:
     """Stands in for the ledger."""
 
     def __init__(self):
-        self.committed = []
+        self.committed, self.back_to = [], []
+
+    def go_back(self, epoch):
+        self.back_to.append(epoch)
 
     def commit(self, change):
         self.committed.append(change.epoch)
@@ -30,8 +33,8 @@ def order(records):
     return ReportOrder(records, None, lambda change: None)
 
 
-def committed(epoch, members, incarnations):
-    return Committed(epoch, 0, False, members, (), (), None, None, (), incarnations)
+def committed(epoch, members, incarnations, follows=0):
+    return Committed(epoch, 0, False, members, (), (), None, None, (), incarnations, follows)
 
 
 def began(order, epoch, *nodes):
@@ -130,3 +133,15 @@ def test_a_node_that_is_back_has_not_skipped_the_epoch_of_its_earlier_incarnatio
     assert records.committed == [2]
     began(order, 3, 0, 1)
     assert records.committed == [2, 3]
+
+
+def test_the_ledger_hears_which_epoch_the_network_went_on_from(order, records):
+    """Node 1 was dismissed with epoch 2; all that had begun it are dead before it hears that."""
+    order.observe(-1, committed(1, (0, 1), (0, 0)))
+    began(order, 1, 0, 1)
+    order.observe(-1, committed(2, (0,), (0,), follows=1))
+    began(order, 2, 0)
+    order.lose(0, 0)
+    order.observe(-1, committed(9, (1,), (0,), follows=1))
+    began(order, 9, 1)
+    assert (records.committed, records.back_to) == ([1, 2, 9], [0, 1, 1])

@@ -69,6 +69,9 @@ def test_the_chosen_step_converges_to_the_limit(graph, problem, leaving):
     assert all(choice.value > 0 and choice.why for choice in run.steps)
 
 
+TRACKING = bq.GradientTracking()
+
+
 # --- why ----------------------------------------------------------------------------------------
 
 
@@ -88,7 +91,7 @@ def test_a_given_step_is_kept_and_says_that_it_was_given():
 
 def test_on_a_graph_that_mixes_fast_the_step_is_half_of_what_is_stable():
     problem, _ = PROBLEMS["random kappa 10"]
-    (choice,) = bq.solve(problem, GRAPHS["complete"], rounds=1).steps
+    (choice,) = bq.solve(problem, GRAPHS["complete"], method=TRACKING, rounds=1).steps
     # W = 11'/n has no negative eigenvalue, so the limit is 2/L
     assert choice.value == pytest.approx(1.0 / problem.L, rel=1e-9)
     assert "stable" in choice.why
@@ -98,14 +101,14 @@ def test_on_a_graph_that_mixes_fast_the_step_is_half_of_what_is_stable():
 
 def test_on_a_graph_with_a_very_negative_eigenvalue_the_step_is_smaller():
     problem, _ = PROBLEMS["random kappa 10"]
-    (choice,) = bq.solve(problem, GRAPHS["K_{4,4}"], rounds=1).steps
+    (choice,) = bq.solve(problem, GRAPHS["K_{4,4}"], method=TRACKING, rounds=1).steps
     w = 3 / 5  # W = (I + A)/5 on K_{4,4}, whose A has the eigenvalues 4, 0 and -4
     assert choice.value == pytest.approx(0.5 * (1 - w * w) / w / problem.L, rel=1e-9)
 
 
 def test_on_a_graph_that_mixes_slowly_the_step_balances_descent_and_mixing():
     problem, _ = PROBLEMS["random kappa 10"]
-    (choice,) = bq.solve(problem, GRAPHS["path"], rounds=1).steps
+    (choice,) = bq.solve(problem, GRAPHS["path"], method=TRACKING, rounds=1).steps
     mean = sum(problem.objective(i).A for i in range(N)) / N
     modulus, gap = np.linalg.eigvalsh(mean)[0], GRAPHS["path"].spectral_gap
     assert choice.value == pytest.approx(gap / np.sqrt(problem.L * modulus), rel=1e-9)
@@ -121,6 +124,7 @@ def test_an_heir_that_becomes_too_stiff_lowers_the_step_and_is_named():
         bq.graphs.complete(5),
         departures=[bq.Departure(4, 10), bq.Departure(3, 20)],
         will=bq.wills.Consensus(),
+        method=TRACKING,
         rounds=200,
     )
     first, second = run.steps

@@ -111,7 +111,7 @@ def test_a_run_in_float32_converges_as_far_as_its_gradients_tell(kappa, engine):
 
 def test_in_float64_the_tolerance_is_that_of_float64():
     _, problem = functions(0, np.float64)
-    run = solved(problem, 40, graph=COMPLETE)
+    run = solved(problem, 40, graph=COMPLETE, method=bq.GradientTracking())
     assert run.trajectory.gradient_norm[-1] < 1e-7
     assert run.status == "unfinished"
 

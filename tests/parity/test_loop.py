@@ -544,7 +544,7 @@ def disturbed(events, outages, n=3, rounds=20):
 def test_who_could_not_leave_as_planned_does_not_come_back_either(later):
     """Everybody else has died: there was nobody to leave to. It is not ended to make it come."""
     outages = (Outage(6.0, "host 0"), Outage(6.0, "host 2"))
-    run = disturbed([bq.Departure(1, 5), later], outages)
+    run = disturbed([bq.Departure(1, 5), later], outages, rounds=40)
     assert (run.survivors, run.lost, run.changes) == ((1,), (), ())
     assert {record.node for record in run.departures} == {0, 2}
     assert run.status == "converged"

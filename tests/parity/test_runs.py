@@ -188,6 +188,7 @@ def test_the_step_is_lowered_for_everybody_when_an_heir_becomes_too_stiff():
         bq.graphs.complete(12),
         departures=[bq.Departure(node, 40 + node) for node in range(1, 12)],
         will=bq.wills.Consensus(),
+        method=bq.GradientTracking(),
         rounds=3000,
     )
     settled(run)
@@ -290,7 +291,12 @@ def test_the_error_needs_no_optimum_to_run_but_says_so_when_asked():
     X = np.array([[1.0], [2.0], [-1.0], [-2.0]])
     problem = bq.Problem([bq.Logistic(X, [1, 1, 0, 0]), bq.Logistic(2 * X, [1, 1, 0, 0])])
     run = bq.solve(
-        problem, [(0, 1)], departures=[bq.Departure(1, 10)], will=bq.wills.Consensus(), rounds=30
+        problem,
+        [(0, 1)],
+        departures=[bq.Departure(1, 10)],
+        will=bq.wills.Consensus(),
+        method=bq.GradientTracking(),  # not there yet after 30 rounds
+        rounds=30,
     )
     assert run.status == "unfinished"
     assert np.isfinite(run.trajectory.gradient_norm).all()
@@ -319,7 +325,13 @@ def test_progress_is_reported_up_to_the_last_round():
 
 def test_records_say_what_happened():
     problem = bq.problems.quadratics(n=6, dim=2, mu=1.0, L=3.0, seed=0)
-    run = bq.solve(problem, bq.graphs.ring(6), departures=[bq.Departure(3, 60)], rounds=300)
+    run = bq.solve(
+        problem,
+        bq.graphs.ring(6),
+        departures=[bq.Departure(3, 60)],
+        method=bq.GradientTracking(),
+        rounds=300,
+    )
     record = run.departures[0]
     assert set(record.predicted) == set(record.hindsight) == {"drift", "full"}
     assert record.choice == min(record.predicted, key=record.predicted.get) == "full"

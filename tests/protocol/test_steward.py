@@ -16,7 +16,7 @@ from bequest.protocol.events import (
     Committed,
     Dropped,
     Finished,
-    Found,
+    FoundNetwork,
     Handover,
     Leave,
     Lost,
@@ -100,7 +100,7 @@ class Desk:
         return self.note(self.steward.handle(Lost(node, incarnation=incarnation)))
 
     def found(self):
-        return self.note(self.steward.handle(Found()))
+        return self.note(self.steward.handle(FoundNetwork()))
 
     # --- answers of everybody who was asked ---------------------------------------------------
 
@@ -273,7 +273,7 @@ def test_the_first_epoch():
     begin = m.Begin(1, 0.1, 10, ((0, ()), (1, ()), (2, ())), ())
     assert sent(effects, m.Begin) == {(0, 1, 2): begin}
     assert only(effects, Committed) == Committed(
-        1, 0, False, (0, 1, 2), (), (), None, None, (), (0, 0, 0)
+        1, 0, False, (0, 1, 2), (), (), None, None, (), (0, 0, 0), follows=0
     )
     assert desk.steward.phase is Phase.BEGINNING
     assert desk.tell(0, m.Begun(1)) == []
@@ -1614,6 +1614,7 @@ def test_the_leavers_of_an_epoch_whose_members_are_all_lost_go_on_from_the_one_b
     kept = {0: ((1, 4, (1,)),), 2: ((1, 4, (1,)),)}
     committed, after = other.change(effects, leaving=(0, 2), wards=kept, lineage={0: (1,)})
     assert (committed.members, committed.round, committed.lost) == ((0, 2), 5, ())
+    assert (desk.steward.present.number, committed.follows) == (2, 1)  # the second is void
     assert sent(after, m.Halt)  # and one of them may leave now
 
 
@@ -1625,6 +1626,54 @@ def test_a_loss_that_was_expected_and_heard_of_is_not_waited_for():
     other.lose(3)
     other.change(other.hear(told), t=10)
     assert other.begin.until == 20
+
+
+@pytest.mark.parametrize("dismissed", [True, False])
+@pytest.mark.parametrize("held", [True, False])
+def test_another_steward_does_not_wait_for_a_node_that_was_forgotten(held, dismissed):
+    """Node 9 is still to come to the same stop; node 2, which was to be forgotten, has been."""
+    desk = Desk(PATH, stops=(10, 20), arrivals={10: (2, 9)}, forgets={10: (2,)}).running()
+    wards = {1: ((2, 4, (2,)),)} if held else {}
+    desk.change(desk.lose(2), wards=wards, lineage={1: (2,) if held else ()})
+    desk.report(10)
+    forget = m.Request("forget", "", (), incarnation=1)
+    desk.tell(9, m.Request("join", "", (0,)))
+    committed, _ = desk.change(desk.tell(2, forget), t=10, lineage={1: ()})
+    assert (committed.arrival.node, desk.begin.until) == (2, 10)
+    told = all_begun(desk)
+    told[9] = situation(desk, 9, begun=None, purpose="join", known=(0,), newest=0)
+    if not dismissed:
+        claim = desk.arranged[2]
+        told[2] = situation(desk, 2, begun=None, ready=claim, purpose="forget", incarnation=1)
+    other = Successor(desk, {node: told[node].incarnation for node in told})
+    other.lose(2)
+    committed, _ = other.change(other.hear(told), t=10)
+    assert (committed.arrival.node, other.begin.until) == (9, 20)
+
+
+def test_another_steward_waits_for_a_node_that_is_still_to_be_forgotten():
+    desk = Desk(PATH, stops=(10, 20), arrivals={10: (2,)}, forgets={10: (2,)}).running()
+    desk.change(desk.lose(2))
+    other = Successor(desk, (0, 1))
+    other.lose(2)
+    other.change(other.hear(all_begun(desk)), t=10)
+    assert other.report(10) == []
+    assert other.steward.awaited == (2,)
+
+
+def test_a_stop_that_was_left_behind_waits_for_no_loss():
+    """No verdict has said that node 2 was lost, as planned, before it is back after the end."""
+    desk = Desk(PATH, crashes={10: (2,)}).running()
+    told = all_begun(desk)
+    del told[2]
+    other = Successor(desk, (0, 1))
+    other.change(other.hear(told), t=10)
+    assert other.report(10) == [Finished(10)]
+    back = other.tell(2, m.Request("return", "", (1,), incarnation=1))
+    committed, _ = other.change(back, t=10)
+    assert committed.members == (0, 1, 2)
+    assert other.report(10) == [Finished(10)]
+    assert dropped(other.lose(2, incarnation=0)).startswith("late")
 
 
 def test_after_the_end_another_steward_ends_it_again():

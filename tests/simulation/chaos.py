@@ -331,7 +331,13 @@ class Simulation:
             raise Violation(f"they wait for ever: {self.world.stall()}")
 
     def _let_planned_crashes_happen(self) -> None:
-        """Let those die who are to die after the round that they have completed."""
+        """Let those die who are to die after the round that they have completed.
+
+        Where the others do not stop after that round, they go on without it: an accident.
+        """
+        for ident in self.execution.crashing:
+            node = self.world.nodes[ident]
+            self.killed |= node.place is None or node.round < node.place.begin.until
         if self.execution.crashing:
             self.execution.let_planned_crashes_happen()
             self.checker.fault()

@@ -58,9 +58,10 @@ class Rule:
         if self.method.label not in _COUPLED:
             return np.eye(dim) / self.pace
         spread = 2 * self.pace * sum(self.weights.values())
+        least = self.M / (1.4 if self.method.metric == "hessian" else 1.9)
         if self.method.label == "ADMM":
-            return self.M / 1.9 + 1.05 * spread * np.eye(dim)
-        values, basis = np.linalg.eigh(self.M / 1.9)
+            return least + 1.05 * spread * np.eye(dim)
+        values, basis = np.linalg.eigh(least)
         return basis @ np.diag(np.maximum(values, spread)) @ basis.T
 
     def tells(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:

@@ -516,6 +516,37 @@ def what_cannot_happen_any_more_is_waited_for(patch):
 
 
 @mutant
+def stop_that_was_left_behind_waits(patch):
+    """Whose planned loss was heard of by no steward comes back after the end."""
+    original = Agenda.expects
+
+    def expects(self, stop, members):
+        stops, self.stops = self.stops, [*self.stops, stop]
+        try:
+            return original(self, stop, members)
+        finally:
+            self.stops = stops
+
+    patch.setattr(Agenda, "expects", expects)
+
+
+@mutant
+def forgotten_once_more_by_another_steward(patch):
+    original = Agenda.resume
+
+    def resume(self, stop, **known):
+        original(self, stop, **known | {"known": range(99)})
+
+    patch.setattr(Agenda, "resume", resume)
+
+
+@mutant
+def receipts_of_an_epoch_that_is_void_kept(patch):
+    """All that have begun an epoch are dead, and a leaver goes on from the one before."""
+    patch.setattr(Ledger, "go_back", lambda self, epoch: None)
+
+
+@mutant
 def appointments_ignored(patch):
     patch.setattr(Agenda, "appointment", lambda self, node: None)
 

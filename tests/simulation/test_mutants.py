@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 from simulation import chaos, mutants
 
-# Most bugs are found within the first ten seeds. What the last ones have, a checkpoint that a stop
-# has skipped, is rare: none of the first thousand has it.
-SEEDS = [*range(200), 1348, 2299, 2648, 2702, 2945, 3239, 3261, 3697, 3872]
+# Most bugs are found within the first ten seeds. What the last ones have is rare: a checkpoint that
+# a stop has skipped (none of the first thousand), epochs that are void after they were on record, a
+# planned loss that no steward has heard of before the node is back, a steward that dies at a stop
+# between a node that was forgotten and one that is still to come.
+RARE = [1348, 2299, 2648, 2702, 2945, 3239, 3261, 3697, 3872, 202233, 211037, 302522]
+SEEDS = [*range(200), *RARE]
 
 
 @pytest.mark.parametrize("name", mutants.MUTANTS)
@@ -26,5 +29,5 @@ def test_there_are_as_many_bugs_as_the_readme_says():
 
 
 def test_without_a_bug_there_is_nothing_to_find():
-    seeds = [*range(30), *SEEDS[200:]]
+    seeds = [*range(30), *RARE]
     assert [chaos.check(seed)[1] for seed in seeds] == [None] * len(seeds)

@@ -62,7 +62,8 @@ def _job_of(log: Log) -> Job:
             f"{log.path} is of a run in Python, and does not say what was solved.",
             remedy="Call bequest.solve as then, with engine=bequest.replay.Replay(log).",
         )
-    job = understand(origin.toml, Path(origin.file)).job(origin.label, origin.seed)
+    file = understand(origin.toml, Path(origin.file), method=origin.method)
+    job = file.job(origin.label, origin.seed)
     if job is None:
         raise InvalidLog(
             f'{log.path}: its run file has no will "{origin.label}" with seed {origin.seed}.',

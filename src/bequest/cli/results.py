@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunFileResults:
     """What came out of which run, and what could not be run with its will, though others could.
 
     ``nobody_left`` is, seed by seed, how the optimum of all the data classifies.
@@ -53,7 +54,7 @@ class Found:
         self.not_run.append(told)
 
 
-def print_found(file: RunFile, found: Found) -> None:
+def print_found(file: RunFile, found: RunFileResults) -> None:
     """Print the comparison of the wills, and what happened under them."""
     out = Terminal()
     runs, nobody_left = list(found.runs.values()), list(found.nobody_left.values())
@@ -223,13 +224,21 @@ def _steps(runs: Sequence[RunDocument]) -> list[str]:
     for run in runs:
         line = "; ".join(_step(step) for step in run["steps"])
         lines.setdefault(line, []).append(run["will"])
+    method, pace = _method(runs), _pace(runs)
     if len(lines) == 1:
-        return [f"{_pace(runs)}: {next(iter(lines))}"]
+        return [method, f"{pace}: {next(iter(lines))}"]
     if len({run["seed"] for run in runs}) == 1:
-        return [f"{_pace(runs)} of {' / '.join(names)}: {line}" for line, names in lines.items()]
+        each = [f"{pace} of {' / '.join(names)}: {line}" for line, names in lines.items()]
+        return [method, *each]
     values = [step["value"] or 0.0 for run in runs for step in run["steps"]]
     spread = f"{min(values):.3g} to {max(values):.3g}"
-    return [f"{_pace(runs)}: {spread}, chosen per seed; --json says why"]
+    return [method, f"{pace}: {spread}, chosen per seed; --json says why"]
+
+
+def _method(runs: Sequence[RunDocument]) -> str:
+    """Return how nodes iterated, without the options that were left open."""
+    used = {str(run["provenance"].get("method", "")): None for run in runs}
+    return "method: " + ", ".join(re.sub(r"(, )?\w+=None", "", each) for each in used)
 
 
 def _pace(runs: Sequence[RunDocument]) -> str:

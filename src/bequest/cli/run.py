@@ -14,7 +14,7 @@ from bequest.cli import sweep
 from bequest.cli.live import watching
 from bequest.cli.model import model_name, save_model
 from bequest.cli.records import Records
-from bequest.cli.results import SHOWN, Found, print_found
+from bequest.cli.results import SHOWN, RunFileResults, print_found
 from bequest.cli.terminal import Meter, Terminal
 from bequest.cli.tidy import KINDS, row_of, write_rows
 from bequest.documents import document_of, score_of
@@ -23,6 +23,7 @@ from bequest.engines.fingerprint import fingerprint
 from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, InvalidWill
 from bequest.journal import Journal, Origin
 from bequest.model.outcome import Status
+from bequest.runfile.schema import spelled
 from bequest.runfile.sweep import variants
 from bequest.runfile.tables import TableProblem
 from bequest.solver import conclude
@@ -203,9 +204,9 @@ def _carry_out(
     models: Path | None,
     *,
     curves: bool,
-) -> Found:
+) -> RunFileResults:
     """Carry out every run that can be carried out with its will; there is at least one."""
-    found = Found()
+    found = RunFileResults()
     try:
         if records is not None:
             _check_records(file, records)
@@ -302,7 +303,8 @@ def _carried_out(
     if log is None:
         return engine.run(plan, progress)
     assert isinstance(engine, Loop)  # noqa: S101 - no other engine is asked for a log
-    origin = Origin(str(file.path.resolve()), file.text, job.label, job.seed)
+    method = spelled(plan.method)
+    origin = Origin(str(file.path.resolve()), file.text, job.label, job.seed, method)
     with Journal(log, origin=origin) as journal:
         return replace(engine, scribe=journal).run(plan, progress)
 

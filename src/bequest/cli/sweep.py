@@ -10,10 +10,10 @@ from bequest.cli.tidy import row_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bequest.cli.results import Found
+    from bequest.cli.results import RunFileResults
     from bequest.runfile import RunFile
 
-    Variant = tuple[dict[str, Any], RunFile, Found]
+    Variant = tuple[dict[str, Any], RunFile, RunFileResults]
 
 
 def rows_of(variants: Sequence[Variant]) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ _MOST_GROUPS = 1000
 # A function is evaluated at a point, and this far from it, relative to its norm.
 _NEARBY = 0.01
 # Longer parts of a fingerprint are not shown.
-_SHOWN = 40
+_SHOWN = 80
 
 
 def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:

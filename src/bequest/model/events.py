@@ -129,7 +129,7 @@ def in_order(events: Iterable[Event], *, n: int, rounds: int) -> tuple[Event, ..
     for event in listed:
         _check(event, n=n, rounds=rounds)
     listed.sort(key=lambda event: (event.round, _ORDER.index(type(event)), event.node))
-    membership = _Membership(n, listed)
+    membership = _Whereabouts(n, listed)
     for event in listed:
         membership.change(event)
     return tuple(listed)
@@ -171,7 +171,7 @@ def counted(schedule: Mapping[int, Changes], n: int) -> Mapping[int, frozenset[i
     return members
 
 
-class _Membership:
+class _Whereabouts:
     """The nodes that are there, gone and forgotten, event by event."""
 
     def __init__(self, n: int, events: Sequence[Event]) -> None:

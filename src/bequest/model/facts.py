@@ -43,7 +43,8 @@ class Facts:
             for change in self.run.changes
             if change.kind == "forget" and change.round > latest[change.node].round
         }
-        still = set(latest).difference(self.run.survivors, forgotten)
+        # A network that went back to an earlier epoch may remember a node that was forgotten since.
+        still = set(latest).difference(self.run.survivors, forgotten - self.remembered)
         return [r for r in self.run.departures if r.node in still and r is latest[r.node]]
 
     @cached_property

@@ -172,7 +172,7 @@ def run(
         raise InvalidMethod(f"rho is {rho}.", remedy="Use a positive number.")
     changes = schedule(leaving, n=problem.n, rounds=rounds)
     departures = {t: now.departures for t, now in changes.items() if now.departures}
-    execution = _Execution(problem, network, strength)
+    execution = _AdmmExecution(problem, network, strength)
     optimum = problem.optimum()
     error = np.empty(rounds + 1)
     error[0] = execution.farthest(optimum)
@@ -192,7 +192,7 @@ def run(
     )
 
 
-class _Execution:
+class _AdmmExecution:
     """One run under way; row j of every array of nodes belongs to ``nodes[j]``."""
 
     def __init__(self, problem: Problem, graph: Graph, rho: float) -> None:

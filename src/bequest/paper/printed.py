@@ -27,7 +27,7 @@ def receive(x: Vector, z: Vector, legacy: Legacy, z_leaver: Vector, anchor: Vect
     return z + z_leaver + legacy.product(x - anchor)
 
 
-class _Membership(Membership):
+class _PrintedMembership(Membership):
     """Departures whose heirs correct their trackers as printed."""
 
     def hand_over(
@@ -50,7 +50,7 @@ class PrintedHandoff(VectorEngine):
     A run on it promises nothing: its records say that the hand-offs were not exact.
     """
 
-    membership = _Membership
+    membership = _PrintedMembership
 
     def run(self, plan: Plan, progress: Progress | None = None) -> Outcome:
         """Carry out the plan; ``progress`` hears of rounds as they are completed."""

@@ -97,7 +97,7 @@ class Change:
             return [Send(tuple(sorted(behind)), m.Advance(self.number, latest))]
         self.phase = Phase.ARRANGING
         network = {node: set(others) for node, others in present.network.items()}
-        draft = Draft(self.number, latest, network, lineage=dict(present.lineage))
+        draft = Draft(self.number, latest, network, dict(present.lineage), present.number)
         for node, report in present.reports.items():
             draft.lineage[node] = report.lineage
             if report.leaving:

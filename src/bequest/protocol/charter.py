@@ -24,6 +24,7 @@ class Charter:
         crashes: stop -> the nodes that are to be heard of as lost before it is over.
         arrivals: stop -> the nodes that are to ask to come (back), or to be forgotten, before it
             is over.
+        forgets: stop -> which of these are to be forgotten.
         recallable: the nodes that may be remembered though they left no checkpoint.
         modulus: the least curvature of the mean of all losses, where they start.
     """
@@ -35,6 +36,7 @@ class Charter:
     pace: float
     crashes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     arrivals: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    forgets: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     recallable: frozenset[int] = frozenset()
     modulus: float = 0.0
 
@@ -58,8 +60,10 @@ class Agenda:
         """Return the nodes still to be heard of before that stop is over, given the members.
 
         Plans are made before accidents: a node that has gone already cannot be lost, and one that
-        has stayed cannot come.
+        has stayed cannot come. A stop that was left behind waits for no node, whichever comes back.
         """
+        if stop not in self.stops:
+            return []
         lost = [node for node in self.crashes.get(stop, ()) if node in members]
         return lost + [node for node in self.arrivals.get(stop, ()) if node not in members]
 
@@ -89,6 +93,7 @@ class Agenda:
         *,
         members: Container[int],
         asking: Iterable[int],
+        known: Container[int],
         times_lost: Callable[[int], int],
     ) -> None:
         """Go on towards a stop, where some of what was planned may have happened already.
@@ -97,10 +102,14 @@ class Agenda:
             stop: the next one.
             members: the nodes that are there.
             asking: the nodes that ask to come.
+            known: the nodes that are remembered, or known as lost; who is neither was forgotten.
             times_lost: node -> how often it has been lost so far.
         """
         self.stops = [t for t in self.stops if t >= stop]
         self.arrivals[stop] = [n for n in self.arrivals.get(stop, ()) if n not in members]
+        for node in self._charter.forgets.get(stop, ()):
+            if node in self.arrivals[stop] and node not in known:
+                self.arrivals[stop].remove(node)
         for node in asking:
             self.note_arrival(node)
         planned = [node for t, lost in self._charter.crashes.items() if t < stop for node in lost]

@@ -35,6 +35,7 @@ class Draft:
         round: after which round it begins.
         network: the members, and which of them will talk to each other.
         lineage: member -> the original nodes that it will remember.
+        follows: the number of the epoch before it; 0 for the first.
         restart: whether all trackers begin anew.
         settler: after a loss, the node that makes up for what trackers hold beyond gradients.
         recalls: the lost node that the settler may remember by that.
@@ -54,6 +55,7 @@ class Draft:
     round: int
     network: Network
     lineage: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    follows: int = 0
     restart: bool = False
     settler: int | None = None
     recalls: int | None = None
@@ -316,6 +318,7 @@ class Draft:
             step,
             lost,
             tuple(map(incarnation, members)),
+            self.follows,
         )
 
 

@@ -56,7 +56,10 @@ class Apply:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Receipt:
-    """What the network remembers of the node has become known; it can now take that back."""
+    """What the network remembers of the node has become known; it can now take that back.
+
+    It replaces what was known before: the network may have gone back to another memory.
+    """
 
     legacy: Legacy
 
@@ -69,7 +72,7 @@ class OptimumMoved:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundNetwork:
     """The steward founds the network with the nodes of its charter."""
 
 
@@ -85,9 +88,9 @@ class TakeOver:
 
 
 # What comes from outside in the course of a run; a journal holds these.
-Event: TypeAlias = Received | Leave | Lost
+Input: TypeAlias = Received | Leave | Lost
 # What the process around a node or a steward says to it; it follows from the plan and the events.
-Instruction: TypeAlias = Apply | Receipt | OptimumMoved | Found | TakeOver
+Instruction: TypeAlias = Apply | Receipt | OptimumMoved | FoundNetwork | TakeOver
 
 
 # --- effects -------------------------------------------------------------------------------
@@ -275,6 +278,8 @@ class Committed:
         step: the step of all nodes from now on, if it changed.
         lost: the original nodes that no node remembers.
         incarnations: which incarnation each of the members is, in the same order.
+        follows: the number of the epoch before it. It need not be the latest one: where all nodes
+            that have begun later ones are lost, those did not happen.
     """
 
     epoch: int
@@ -287,6 +292,7 @@ class Committed:
     step: StepChoice | None
     lost: tuple[int, ...]
     incarnations: tuple[int, ...] = ()
+    follows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bequest.core.methods import Method
     from bequest.model.objectives.base import Objective
     from bequest.model.wills import Setting, Will
-    from bequest.protocol.events import Effect, Event, Instruction
+    from bequest.protocol.events import Effect, Input, Instruction
     from bequest.protocol.preparation import Part
 
 # A neighbour can be this many rounds ahead, and no more: it needs our message to go on.
@@ -122,7 +122,7 @@ class Node(Dispatcher):
 
     # --- events -------------------------------------------------------------------------------
 
-    def handle(self, event: Event | Instruction) -> list[Effect]:
+    def handle(self, event: Input | Instruction) -> list[Effect]:
         """Take in one event; return what is to be done about it."""
         try:
             if isinstance(event, Received):
@@ -132,20 +132,20 @@ class Node(Dispatcher):
             self._turn(Turn.FAILED)
             return [Failed(f"{type(error).__name__}: {error}")]
 
-    def _be_told(self, event: Event | Instruction) -> list[Effect]:
+    def _be_told(self, event: Input | Instruction) -> list[Effect]:
         """Take in what is no message: it comes from the process around the node."""
         match event:
             case Leave():
                 return self._on_leave(event)
             case Apply() if self.purpose is not None:
                 return self._tell(m.Request(self.purpose, self.host, self._known, self.incarnation))
-            case Receipt() if self.receipt is None:
+            case Receipt():
                 self.receipt = event.legacy
             case OptimumMoved():
                 executor = self.executor
                 executor.setting = replace(executor.setting, optimum=event.optimum)
-            case Apply() | Receipt():
-                pass  # a founding member has nothing to ask; the first receipt counts
+            case Apply():
+                pass  # a founding member has nothing to ask
             case _:
                 raise TypeError(f"{type(event).__name__} is no event of a node")
         return []

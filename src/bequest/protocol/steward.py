@@ -16,7 +16,7 @@ from bequest.core.steps import StepChoice
 from bequest.protocol import messages as m
 from bequest.protocol.change import Change, Phase, has_work
 from bequest.protocol.charter import Agenda, Charter
-from bequest.protocol.events import Dropped, Finished, Found, Lost, Received, Send, TakeOver
+from bequest.protocol.events import Dropped, Finished, FoundNetwork, Lost, Received, Send, TakeOver
 from bequest.protocol.membership_register import MembershipRegister
 from bequest.protocol.present_epoch import PresentEpoch
 from bequest.protocol.recovery import Recovery, rebuild, request_in
@@ -25,7 +25,7 @@ from bequest.protocol.scrutiny import is_readiness, is_report, is_situation
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bequest.protocol.events import Effect, Event, Instruction
+    from bequest.protocol.events import Effect, Input, Instruction
 
 __all__ = ["Charter", "Phase", "Steward"]
 
@@ -75,7 +75,7 @@ class Steward:
 
     # --- events -------------------------------------------------------------------------------
 
-    def handle(self, event: Event | Instruction) -> list[Effect]:
+    def handle(self, event: Input | Instruction) -> list[Effect]:
         """Take in one event; return what is to be done about it."""
         effects = self._handle(event)
         if not self._term:
@@ -88,11 +88,11 @@ class Steward:
             for e in effects
         ]
 
-    def _handle(self, event: Event | Instruction) -> list[Effect]:
+    def _handle(self, event: Input | Instruction) -> list[Effect]:
         match event:
             case Lost():
                 return self._on_lost(event.node, event.incarnation)
-            case Found():
+            case FoundNetwork():
                 return self._found()
             case TakeOver():
                 return self._take_over(event.processes)
@@ -385,6 +385,7 @@ class Steward:
             begin.until,
             members=remains.members,
             asking=remains.requests,
+            known={*begin.lost, *(node for _, inside in begin.roster for node in inside)},
             times_lost=register.times_lost,
         )
         self._change = Change(self._newest, self._charter, self._agenda, register)

@@ -82,7 +82,7 @@ class Envelope(Struct, frozen=True):
 
 
 # Nothing in a form can refer back to it, so the garbage collector need not look (gc=False).
-class _LegacyForm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class _LegacyHeader(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A legacy in a header: all but its vectors.
 
     ``by_columns`` says how F lies in memory. Products round differently for each way, and a run
@@ -106,7 +106,7 @@ _MEANINGS: dict[str, Any] = {
     "int": _Natural,
     "float": _Finite,
     "Vector": _Length,
-    "Legacy": _LegacyForm,
+    "Legacy": _LegacyHeader,
     "Purpose": Literal["join", "return", "forget"],
 }
 
@@ -174,7 +174,7 @@ class _Layout:
         return found, described
 
 
-def _numbers(part: int | _LegacyForm | None) -> int:
+def _numbers(part: int | _LegacyHeader | None) -> int:
     """Return how many numbers follow the header for a field."""
     if isinstance(part, int):
         return part
@@ -361,7 +361,7 @@ def _restored(form: Struct, raw: bytes, dtype: np.dtype[Any], begin: int) -> obj
     return layout.kind(*values.values())
 
 
-def _array(part: int | _LegacyForm | None, numbers: NDArray[Any]) -> Vector | Legacy | None:
+def _array(part: int | _LegacyHeader | None, numbers: NDArray[Any]) -> Vector | Legacy | None:
     """Return the vector or the legacy that these numbers, all of them, are."""
     if numbers.itemsize == _WIDTHS["float32"]:
         with np.errstate(invalid="ignore"):  # some kinds of NaN make NumPy warn

@@ -6,7 +6,7 @@ about it. ``bequest docs run-file`` describes every key.
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -264,12 +264,13 @@ def load(path: Path) -> RunFile:
     return understand(read(path), path)
 
 
-def understand(text: str, path: Path) -> RunFile:
+def understand(text: str, path: Path, *, method: Mapping[str, object] | None = None) -> RunFile:
     """Check the text of a run file.
 
     Args:
         text: what it says.
         path: where it is or was; the files that it names are next to it.
+        method: how nodes iterate where it does not say so, as it would; None to have that chosen.
 
     Raises:
         InvalidRunFile: it cannot be understood.
@@ -280,6 +281,8 @@ def understand(text: str, path: Path) -> RunFile:
             f"{path} has a [sweep], which is many runs with different settings.",
             remedy="Only bequest run carries those out; name a file without one here.",
         )
+    if method is not None:
+        document.setdefault("method", dict(method))
     return understood(document, text, path)
 
 

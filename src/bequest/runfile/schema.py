@@ -371,6 +371,12 @@ class MethodSection(Section):
         return METHODS[self.kind](**self.model_dump(exclude={"kind"}))
 
 
+def spelled(method: methods.Method) -> dict[str, Any]:
+    """Return a method as a run file says it: its kind, and the options that are not left open."""
+    kind = next(kind for kind, make in METHODS.items() if type(method) is make)
+    return {"kind": kind, **{k: v for k, v in vars(method).items() if v is not None}}
+
+
 def with_a_kind(data: object) -> object:
     """Take a bare step for that of gradient tracking, and an empty table for none."""
     if not isinstance(data, dict) or "kind" in data:

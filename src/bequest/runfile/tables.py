@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bequest.data.recipe import Total
 
 Silos = Annotated[Count, Field(ge=2)]
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 
 class ByLabel(Section):
@@ -224,7 +224,7 @@ class TableProblem(Section):
         )
 
 
-def _told(at: tuple[str | int, ...], find: Callable[[], Found]) -> Found:
+def _told(at: tuple[str | int, ...], find: Callable[[], Answer]) -> Answer:
     """Return the result of ``find``, or refuse the key in the library's own words."""
     try:
         return find()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     # A vector of one node, or a matrix with a row per node.
     Rows: TypeAlias = Array
     # A number of one node, or a column with one per node.
-    Column: TypeAlias = float | Array
+    PerNode: TypeAlias = float | Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ class Local:
     """
 
     pace: float
-    step: Column
+    step: PerNode
     inverse: Array | None = None
     coupling: float = 1.0
 
@@ -200,8 +200,8 @@ class Method(ABC):
         self,
         pace: float,
         *,
-        own_weight: Column,
-        stiffness: Column,
+        own_weight: PerNode,
+        stiffness: PerNode,
         bound: Callable[[], Array | None],
     ) -> Local:
         """Return what rounds go by, from what a node knows of itself.

@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bequest.core.arrays import Tensor as Array
-    from bequest.core.methods.base import Column, Conditions, Rows
+    from bequest.core.methods.base import Conditions, PerNode, Rows
 
-# P is at least M over this: half of M would be the end of stability.
-MARGIN = 1.9
+# How much of what is stable a node uses: P is M over twice this, and half of M would be the end. A
+# number must come close to that, as it is too large in all directions but one. A matrix need not:
+# at 0.7 the slowest of nine setups takes 3% more rounds, and a node alone is there in 16, not 132.
+SAFETY = {"scalar": 0.95, "hessian": 0.7}
 # Curvature below this part of the largest is rounding: of a node alone, which mixes with none, it
 # is all that there is in directions that its loss does not depend on.
 _FLAT = 1e-13
@@ -120,12 +122,19 @@ class _Coupled(_PrimalDual):
 
     metric: Literal["scalar", "hessian"] = "scalar"
     coupling: float | None = None
+    safety: float | None = None
 
     def __post_init__(self) -> None:
         check_pace(self.coupling, "coupling")
         if not isinstance(self.metric, str) or self.metric not in ("scalar", "hessian"):
             raise InvalidMethod(
                 f"The metric is {self.metric!r}.", remedy='Use "scalar" or "hessian".'
+            )
+        check_pace(self.safety, "safety")
+        if self.safety is not None and self.safety >= 1:
+            raise InvalidMethod(
+                f"The safety is {self.safety}, but nothing is stable from 1 on.",
+                remedy="Use a number below 1, such as 0.5 where curvatures may be twice as large.",
             )
 
     @property
@@ -150,7 +159,7 @@ class _Coupled(_PrimalDual):
     def _chosen(self, conditions: Conditions, since: int) -> StepChoice:
         return paces.chosen(conditions, since, modes=self._modes, metric=self._any_metric)
 
-    def _any_metric(self, curvature: Array, spread: Column) -> Array:
+    def _any_metric(self, curvature: Array, spread: PerNode) -> Array:
         """Return P, infinite where there is neither curvature nor mixing: nothing moves there."""
         P = self._metric(curvature, spread)
         return np.where(P > 0, P, np.inf)
@@ -159,8 +168,8 @@ class _Coupled(_PrimalDual):
         self,
         pace: float,
         *,
-        own_weight: Column,
-        stiffness: Column,
+        own_weight: PerNode,
+        stiffness: PerNode,
         bound: Callable[[], Array | None],
     ) -> Local:
         """Return P, as its inverse: from the node's own curvature and its share of the mixing."""
@@ -188,9 +197,13 @@ class _Coupled(_PrimalDual):
         _ = pace
         return 1.0 / smoothness if smoothness else 1.0
 
-    @staticmethod
+    @property
+    def _least(self) -> float:
+        """What M is divided by: twice the safety."""
+        return 2 * (SAFETY[self.metric] if self.safety is None else self.safety)
+
     @abstractmethod
-    def _metric(curvature: Array, spread: Column) -> Array:
+    def _metric(self, curvature: Array, spread: PerNode) -> Array:
         """Return P for curvatures up to these; ``spread`` is 2c(1 - w_ii), a bound of c(I - W)."""
 
 
@@ -198,7 +211,8 @@ class _Coupled(_PrimalDual):
 class NIDS(_Coupled, _AdaptThenCombine):
     """NIDS with a metric of every node's own: half the bytes of gradient tracking, and faster.
 
-    m = x - z/P;  s+ = s + c (I - W) m;  x+ = m - c (I - W) m/P,  P = max(M/1.9, 2c(1 - w_ii)).
+    m = x - z/P;  s+ = s + c (I - W) m;  x+ = m - c (I - W) m/P,
+    P = max(M/(2 safety), 2c(1 - w_ii)).
     There is no global step: an heir raises its own P, and no other node slows down.
 
     Args:
@@ -206,31 +220,33 @@ class NIDS(_Coupled, _AdaptThenCombine):
             above its Hessian, where the loss has one cheaply: faster where curvatures differ by
             direction. A round then costs dim^2 more per node.
         coupling: c; None chooses it for every epoch, from curvatures and the graph.
+        safety: how much of what is stable a node uses: below 1, and 0.5 where M is a guess that may
+            be too small by a factor of two. None is 0.95 for a number and 0.7 for a matrix.
     """
 
     label: ClassVar[str] = "NIDS"
 
-    @staticmethod
-    def _metric(curvature: Array, spread: Column) -> Array:
-        return np.maximum(curvature / MARGIN, spread)
+    def _metric(self, curvature: Array, spread: PerNode) -> Array:
+        return np.maximum(curvature / self._least, spread)
 
 
 @dataclass(frozen=True)
 class ADMM(_Coupled, _CombineThenAdapt):
     """Linearised decentralized ADMM (DLM), in node form, with a metric of every node's own.
 
-    s+ = s + c (I - W) x;  x+ = x - (z + 2 c (I - W) x)/P,  P = M/1.9 + 2.1 c (1 - w_ii).
+    s+ = s + c (I - W) x;  x+ = x - (z + 2 c (I - W) x)/P,
+    P = M/(2 safety) + 2.1 c (1 - w_ii).
 
     Args:
         metric: as in ``NIDS``.
         coupling: c; None chooses it for every epoch, from curvatures and the graph.
+        safety: as in ``NIDS``.
     """
 
     label: ClassVar[str] = "ADMM"
 
-    @staticmethod
-    def _metric(curvature: Array, spread: Column) -> Array:
-        return np.asarray(curvature / MARGIN + 1.05 * spread)
+    def _metric(self, curvature: Array, spread: PerNode) -> Array:
+        return np.asarray(curvature / self._least + 1.05 * spread)
 
 
 @dataclass(frozen=True)
@@ -251,8 +267,8 @@ class _Stepped(_PrimalDual):
         self,
         pace: float,
         *,
-        own_weight: Column,  # noqa: ARG002 - one step and one coupling for all
-        stiffness: Column,  # noqa: ARG002
+        own_weight: PerNode,  # noqa: ARG002 - one step and one coupling for all
+        stiffness: PerNode,  # noqa: ARG002
         bound: Callable[[], Array | None],  # noqa: ARG002
     ) -> Local:
         """Return the step, and the coupling that goes with it."""
@@ -273,7 +289,7 @@ class _Stepped(_PrimalDual):
     def _safe(self, conditions: Conditions) -> float:
         smoothness = max(conditions.stiffness.values())
         return steps.safe_step(
-            smoothness=smoothness, limit=self._limit(conditions), safety=MARGIN / 2
+            smoothness=smoothness, limit=self._limit(conditions), safety=SAFETY["scalar"]
         )
 
     @staticmethod

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bequest.model.wills import Bequest
-    from bequest.protocol.events import Adoption, Arrival, Effect, Event
+    from bequest.protocol.events import Adoption, Arrival, Effect, Input
     from bequest.protocol.messages import Request
 
 
@@ -68,7 +68,7 @@ def name_of(process: int) -> str:
     return "the steward" if process == STEWARD else f"node {process}"
 
 
-def told(what: Event | Happening | Effect) -> str:
+def told(what: Input | Happening | Effect) -> str:
     """Return in words what happened to a process, or what it did, without vectors."""
     match what:
         case Received(sender, message):

@@ -21,7 +21,7 @@ from bequest.protocol.membership_register import domains_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from bequest.protocol.events import Event
+    from bequest.protocol.events import Input
 
 # An error names so many hosts at most.
 _LISTED = 20
@@ -34,7 +34,7 @@ class Delivery(NamedTuple):
     number: int
     sender: int
     receiver: int
-    event: Event
+    event: Input
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class VirtualNetwork:
         yield from self._line
         yield from self._heap
 
-    def send(self, sender: int, receiver: int, event: Event, *, after: float = 0.0) -> None:
+    def send(self, sender: int, receiver: int, event: Input, *, after: float = 0.0) -> None:
         """Put an event on its way."""
         self._numbers += 1
         if self._weather.is_calm and not after:

@@ -14,7 +14,7 @@ from bequest.protocol.events import (
     Apply,
     Completed,
     Failed,
-    Found,
+    FoundNetwork,
     Leave,
     Lost,
     Received,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bequest.engines.loop.engine import Loop
     from bequest.engines.loop.narration import Happening
     from bequest.engines.loop.network import Delivery
-    from bequest.protocol.events import Effect, Event
+    from bequest.protocol.events import Effect, Input
     from bequest.protocol.node import Node
     from bequest.protocol.steward import Charter
 
@@ -52,7 +52,7 @@ class Scribe(Protocol):
         """Hear of the engine, once, before anything happens."""
         ...
 
-    def before(self, time: float, process: int, what: Event | Happening) -> None:
+    def before(self, time: float, process: int, what: Input | Happening) -> None:
         """Hear what is about to happen to a process."""
         ...
 
@@ -96,7 +96,7 @@ class World:
         self.gone: dict[int, Node] = {}
         self.steward: Steward | None = Steward(charter, self._hosts)
         self._terms = 0
-        self._latest: dict[int, deque[Event | Happening | Effect]] = {}
+        self._latest: dict[int, deque[Input | Happening | Effect]] = {}
 
     def _host(self, process: int) -> str:
         return self._hosts.get(process, "")
@@ -107,7 +107,7 @@ class World:
         """Found the network with these nodes."""
         self.nodes = dict(nodes)
         assert self.steward is not None  # noqa: S101 - it is there from the beginning
-        effects = self.steward.handle(Found())
+        effects = self.steward.handle(FoundNetwork())
         self._note(STEWARD, Founded(), self.steward)
         self._carry_out(STEWARD, effects)
 
@@ -191,7 +191,7 @@ class World:
         self.give(delivery.receiver, delivery.event)
         return delivery.receiver
 
-    def give(self, process: int, event: Event) -> None:
+    def give(self, process: int, event: Input) -> None:
         """Let an event happen to a process, if it is there."""
         machine = self.steward if process == STEWARD else self.nodes.get(process)
         if machine is None:
@@ -236,7 +236,7 @@ class World:
             self._remove(process)
             self._ended(Ended(process, node.incarnation, why))
 
-    def _remember(self, process: int, what: Event | Happening | Effect) -> None:
+    def _remember(self, process: int, what: Input | Happening | Effect) -> None:
         latest = self._latest.get(process)
         if latest is None:
             latest = self._latest[process] = deque(maxlen=_LATEST)

@@ -13,13 +13,13 @@ from ray.exceptions import RayError
 from bequest.engines.ray.ray_private import end_with
 from bequest.engines.runtime.message_batch import pack, unpack
 from bequest.engines.runtime.steward_desk import StewardDesk
-from bequest.protocol.events import Found, Received, TakeOver
+from bequest.protocol.events import FoundNetwork, Received, TakeOver
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bequest.protocol.charter import Charter
-    from bequest.protocol.events import Event, Instruction, Lost
+    from bequest.protocol.events import Input, Instruction, Lost
 
 
 class StewardActor:
@@ -53,7 +53,7 @@ class StewardActor:
     async def begin(self, where: Mapping[int, str], hosts: Mapping[str, Any]) -> None:
         """Found the network."""
         if self._open(where, hosts):
-            await self._give(Found())
+            await self._give(FoundNetwork())
 
     async def take_over(
         self,
@@ -103,7 +103,7 @@ class StewardActor:
         if self._desk is not None:
             self._desk.locate(node, host)
 
-    async def _give(self, event: Event | Instruction) -> None:
+    async def _give(self, event: Input | Instruction) -> None:
         assert self._desk is not None  # noqa: S101 - it is opened before anything happens
         try:
             orders = self._desk.handle(event)

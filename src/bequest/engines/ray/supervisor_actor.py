@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from bequest.engines.ray.host_actor import HostReady
     from bequest.engines.runtime.node_setup import FinalState
     from bequest.engines.runtime.placement import Placement
-    from bequest.engines.runtime.report_batch import Item
+    from bequest.engines.runtime.report_batch import ReportItem
     from bequest.engines.runtime.steward_desk import Note
     from bequest.engines.runtime.supervisor import Command
     from bequest.engines.runtime.view import View
@@ -215,7 +215,7 @@ class SupervisorActor:
 
     # --- what hosts and the steward say -------------------------------------------------------
 
-    async def report(self, host: str, number: int, items: list[Item]) -> None:
+    async def report(self, host: str, number: int, items: list[ReportItem]) -> None:
         """Take in a host's report; they may overtake each other.
 
         The answer means that everything up to this report is on record.

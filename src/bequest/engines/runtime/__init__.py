@@ -3,7 +3,7 @@
 How to write a carrier:
 
 - Build the founders with ``node_setup.setup_of``, tell each ``departure_after(plan, node, 0)`` as
-  its ``Leave``, and give the steward ``Found``.
+  its ``Leave``, and give the steward ``FoundNetwork``.
 - Carry every ``Send``; tell the ``Supervisor`` of everything else that nodes and the steward say
   (in one process ``observe``, effect by effect; from hosts ``report``; from a desk ``note``), of
   hosts that die (``host_lost``) or have to go (``preempt``), and of the time (``tick``).

@@ -60,6 +60,8 @@ class Ledger:
         self._latest: dict[int, Vector] = {}
         self._checkpoints: dict[int, dict[int, Checkpointed]] = {}
         self._prepared: dict[tuple[int, int], Decided | Adopted | Recalled | Withdrawn] = {}
+        # (epoch, node, its receipt before that epoch), the latest last
+        self._receipts_before: list[tuple[int, int, Legacy | None]] = []
 
     def observe(self, process: int, effect: Effect) -> None:
         """Take note of one effect."""
@@ -83,6 +85,18 @@ class Ledger:
         """Keep the latest iterate of a node, in case that it is lost."""
         self._latest[process] = x
 
+    def go_back(self, epoch: int) -> None:
+        """Hold the receipts of that epoch: all nodes that have begun a later one are lost.
+
+        What has happened stays on record; but the network remembers again what it did then.
+        """
+        while self._receipts_before and self._receipts_before[-1][0] > epoch:
+            _, node, receipt = self._receipts_before.pop()
+            if receipt is None:
+                self.receipts.pop(node, None)
+            else:
+                self.receipts[node] = receipt
+
     def commit(self, change: Committed) -> None:
         """Record a change that has come into force."""
         for handover in change.handovers:
@@ -102,7 +116,7 @@ class Ledger:
         decided = self._prepared[change.epoch, handover.node]
         assert isinstance(decided, Decided)  # noqa: S101 - leavers decide before anything begins
         bequest, farewell = decided.bequest, decided.farewell
-        self._keep_receipt(handover.node, bequest.legacy)
+        self._keep_receipt(change, handover.node, bequest.legacy)
         self.departures.append(
             DepartureRecord.of_farewell(
                 handover.node,
@@ -156,13 +170,13 @@ class Ledger:
             checkpoint=None if made is None or made.bequest is None else checkpoint,
             failure=failure,
         )
-        self._keep_receipt(adoption.node, record.legacy)
+        self._keep_receipt(change, adoption.node, record.legacy)
         self.departures.append(record)
 
     def _arrived(self, change: Committed, arrival: Arrival) -> None:
         withdrawn = self._prepared.get((change.epoch, arrival.node))
         exact = not isinstance(withdrawn, Withdrawn) or withdrawn.exact
-        self.receipts.pop(arrival.node, None)
+        self._keep_receipt(change, arrival.node, None)
         self.failures.pop(arrival.node, None)
         self.changes.append(
             ChangeRecord.of(
@@ -184,10 +198,9 @@ class Ledger:
         lost = tuple(sorted(counted))
         self.commit(Committed(-1, t, False, (), (), adoptions, None, None, lost))
 
-    def _keep_receipt(self, node: int, legacy: Legacy | None) -> None:
-        if legacy is None:
-            self.receipts.pop(node, None)
-        else:
+    def _keep_receipt(self, change: Committed, node: int, legacy: Legacy | None) -> None:
+        self._receipts_before.append((change.epoch, node, self.receipts.pop(node, None)))
+        if legacy is not None:
             self.receipts[node] = legacy
 
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Vector
     from bequest.core.legacy import Legacy
-    from bequest.engines.runtime.report_batch import Item
-    from bequest.protocol.events import Effect, Event
+    from bequest.engines.runtime.report_batch import ReportItem
+    from bequest.protocol.events import Effect, Input
     from bequest.protocol.node import Node
 
 # Where the steward is; hosts have names.
@@ -87,7 +87,7 @@ class NodeGroup:
         self._reports, self._reports_rounds = ReportBatch(), reports_rounds
         self._where = {**where, STEWARD: STEWARD_HOST}
         self._planned_crashes, self._oracle = set(planned_crashes), oracle or {}
-        self._queue: deque[tuple[int, Event]] = deque()
+        self._queue: deque[tuple[int, Input]] = deque()
         self._routes: dict[tuple[int, ...], _Route] = {}
         self._out = Outgoing()
         # host -> messages that the supervisor has to hear of before they go
@@ -192,7 +192,7 @@ class NodeGroup:
         """Whether messages wait for the next report."""
         return bool(self._unexplained)
 
-    def report(self, *, rounds: bool = True) -> tuple[list[Item], dict[str, list[Addressed]]]:
+    def report(self, *, rounds: bool = True) -> tuple[list[ReportItem], dict[str, list[Addressed]]]:
         """Return what the supervisor is to hear, and the messages that go once it has.
 
         Nothing that is handed over, or kept for the case of a crash, counts before it is on

@@ -138,6 +138,7 @@ def charter_of(plan: Plan, first: StepChoice) -> Charter:
             t: (*changes.forgets, *changes.returns, *changes.joins)
             for t, changes in plan.schedule.items()
         },
+        forgets={t: changes.forgets for t, changes in plan.schedule.items()},
         modulus=plan.modulus,
         recallable=frozenset(filter(plan.may_recall, range(plan.problem.n))),
     )

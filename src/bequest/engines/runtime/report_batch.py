@@ -61,7 +61,7 @@ class Ended:
     silent: bool = False
 
 
-Item: TypeAlias = Rounds | Told | Ended
+ReportItem: TypeAlias = Rounds | Told | Ended
 
 
 class ReportBatch:
@@ -72,7 +72,7 @@ class ReportBatch:
     """
 
     def __init__(self) -> None:
-        self._items: list[Item] = []
+        self._items: list[ReportItem] = []
         self._open: dict[int, list[Completed]] = {}
         # process -> where its latest checkpoint is among the items
         self._checkpoints: dict[int, int] = {}
@@ -106,7 +106,7 @@ class ReportBatch:
         if states:
             self._items.append(_block({process: states}))
 
-    def cut(self, *, rounds: bool = True) -> list[Item]:
+    def cut(self, *, rounds: bool = True) -> list[ReportItem]:
         """Return everything since the last time, or everything but the latest rounds."""
         items, self._items, self._checkpoints = self._items, [], {}
         if not rounds:

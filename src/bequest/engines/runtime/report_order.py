@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from bequest.engines.runtime.ledger import Ledger
-    from bequest.engines.runtime.report_batch import Item
+    from bequest.engines.runtime.report_batch import ReportItem
     from bequest.engines.runtime.round_recorder import RoundRecorder
     from bequest.protocol.events import Effect
 
     # What can wait in a node's queue.
-    Waiting: TypeAlias = Rounds | Completed | Began
+    Queued: TypeAlias = Rounds | Completed | Began
 
 
 class ReportOrder:
@@ -45,7 +45,7 @@ class ReportOrder:
         self.epoch = 0
         self.members: tuple[int, ...] = ()
         self._decided: dict[int, Committed] = {}
-        self._queues: dict[int, deque[Waiting]] = {}
+        self._queues: dict[int, deque[Queued]] = {}
         # node -> its latest incarnation that is lost
         self._dead: dict[int, int] = {}
 
@@ -69,7 +69,7 @@ class ReportOrder:
             if isinstance(effect, Failed) and self._recorder is not None:
                 self._recorder.catch_up()  # it may fail because the iterates have escaped
 
-    def report(self, items: Iterable[Item]) -> None:
+    def report(self, items: Iterable[ReportItem]) -> None:
         """Take in what one host reports."""
         for item in items:
             if isinstance(item, Rounds):
@@ -110,7 +110,7 @@ class ReportOrder:
             for one in rounds.of_each():
                 self._queue(one.processes[0]).append(one)
 
-    def _queue(self, process: int) -> deque[Waiting]:
+    def _queue(self, process: int) -> deque[Queued]:
         queue = self._queues.get(process)
         if queue is None:
             queue = self._queues[process] = deque()
@@ -176,6 +176,7 @@ class ReportOrder:
     def _begin(self, change: Committed, begun: dict[int, Began]) -> None:
         self._decided = {e: later for e, later in self._decided.items() if e > change.epoch}
         self.epoch, self.members = change.epoch, change.members
+        self._ledger.go_back(change.follows)
         self._ledger.commit(change)
         if self._recorder is not None:
             self._recorder.cut(change)
@@ -195,9 +196,9 @@ class Numbered:
 
     def __init__(self) -> None:
         self.count = 0
-        self._early: dict[int, list[Item]] = {}
+        self._early: dict[int, list[ReportItem]] = {}
 
-    def put(self, number: int, items: list[Item]) -> list[list[Item]]:
+    def put(self, number: int, items: list[ReportItem]) -> list[list[ReportItem]]:
         """Take in a report; return those whose turn it is now. A copy changes nothing."""
         if number > self.count:
             self._early[number] = items

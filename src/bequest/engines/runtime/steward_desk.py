@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bequest.protocol.charter import Charter
-    from bequest.protocol.events import Effect, Event, Instruction
+    from bequest.protocol.events import Effect, Input, Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class StewardDesk:
         """Hear that a node is on another host from now on."""
         self._where[node] = host
 
-    def handle(self, event: Event | Instruction) -> Orders:
+    def handle(self, event: Input | Instruction) -> Orders:
         """Give the steward an event; return what has to leave its process."""
         steward = self._steward
         messages: dict[str, list[Addressed]] = {}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bequest.core.legacy import Legacy
     from bequest.core.steps import StepChoice
     from bequest.engines.runtime.node_setup import FinalState, NodeSetup
-    from bequest.engines.runtime.report_batch import Item
+    from bequest.engines.runtime.report_batch import ReportItem
     from bequest.engines.runtime.steward_desk import Note
     from bequest.model.outcome import Outcome
     from bequest.model.plan import Plan
@@ -151,7 +151,7 @@ class Supervisor:
             self.order.observe(process, effect)
         return self._commanded()
 
-    def report(self, host: str, items: Iterable[Item], now: float) -> Sequence[Command]:
+    def report(self, host: str, items: Iterable[ReportItem], now: float) -> Sequence[Command]:
         """Take in what a host reports of its nodes, in order; after its death that is void."""
         items = [] if self.host_states.get(host) == "gone" else list(items)
         self.order.report(items)

@@ -47,7 +47,7 @@ class Vector:
         """Carry out the plan; ``progress`` hears of rounds as they are completed."""
         # Overflow is not an accident here: it is measured, and ends the run as DIVERGED.
         with np.errstate(over="ignore", invalid="ignore"):
-            return _Execution(plan, progress, self.membership(plan)).run()
+            return _VectorExecution(plan, progress, self.membership(plan)).run()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -126,7 +126,7 @@ def _stacked(legacies: list[Legacy]) -> tuple[Tensor, Matrix]:
     return factors, weights
 
 
-class _Execution:
+class _VectorExecution:
     """One run under way."""
 
     def __init__(self, plan: Plan, progress: Progress | None, membership: Membership) -> None:

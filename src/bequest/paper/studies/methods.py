@@ -301,7 +301,7 @@ def _peaks(setup: setups.Setup, method: Method, node: int, level: float) -> dict
 
 
 @dataclass(frozen=True)
-class _Witness(wills.Consensus):
+class _SurplusWitness(wills.Consensus):
     """A consensus legacy; notes the surplus with which the node leaves."""
 
     surpluses: list[Vector] = field(default_factory=list)
@@ -314,7 +314,7 @@ class _Witness(wills.Consensus):
 
 def _vanished(setup: setups.Setup, method: Method, node: int, t: int) -> dict[str, object]:
     """Return where the others end if a node vanishes without a checkpoint, and if it does not."""
-    leaving, witness = [events.Departure(node, t)], _Witness()
+    leaving, witness = [events.Departure(node, t)], _SurplusWitness()
     farewell = _run(setup, method, rounds=t, leaving=leaving, will=witness)
     forgotten = _run(setup, method, rounds=t, leaving=leaving, will=wills.Forgetful())
     recalled = solve(

@@ -34,7 +34,7 @@ WORSE = (1.2, 2.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class WorseShares:
     """How much worse than a yardstick a will is: the shares beyond ``WORSE``, and the worst."""
 
     shares: tuple[float, ...]
@@ -132,11 +132,11 @@ class Bed:
         ratios = np.divide(self.error(key), against, out=np.zeros(len(self)), where=usable)
         return Sample.of(ratios.tolist())
 
-    def tally(self, key: Key, over: str) -> Tally:
+    def tally(self, key: Key, over: str) -> WorseShares:
         """Return how often, and how much, a run is worse than the yardstick."""
         factors = self.factors(key, over)
         shares = tuple(sum(f > worse for f in factors.values) / factors.n for worse in WORSE)
-        return Tally(shares, factors.worst)
+        return WorseShares(shares, factors.worst)
 
     def mean(self, key: Key, over: str = CONSENSUS) -> float:
         """Return the geometric mean over the yardstick; infinite if a run diverged."""

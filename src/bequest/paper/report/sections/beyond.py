@@ -40,7 +40,7 @@ PRECISION = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class GainAim:
     """A setup: its name for people, and the gains that the two wills should have there."""
 
     title: str
@@ -48,15 +48,15 @@ class Aim:
 
 
 AIMS = {
-    "sec51": Aim("Sec. 5.1, k = 4, t₁ = 50", (80.0, 120.0)),
-    "stress": Aim("stress, κ = 100, k = 12, t₁ = 50", (150.0, 1500.0)),
-    "tilt30": Aim("tilted, κ = 30, k = 8, t₁ = 50", (50.0, 150.0)),
-    "tilt100": Aim("tilted, κ = 100, k = 12, t₁ = 50", (15.0, 90.0)),
-    "tilt100-late": Aim("tilted, κ = 100, k = 12, t₁ = 800", (250.0, 8000.0)),
-    "d100": Aim("d = 100, tilted, k = 8, t₁ = 50", (15.0, 150.0)),
-    "d100-shared": Aim("d = 100, shared, k = 8, t₁ = 50", (15.0, 150.0)),
-    "breast-cancer": Aim("breast cancer, k = 3, t₁ = 100", (10.0, 50.0)),
-    "digits": Aim("digits, odd or even, k = 3, t₁ = 1000", (1000.0, 1000.0)),
+    "sec51": GainAim("Sec. 5.1, k = 4, t₁ = 50", (80.0, 120.0)),
+    "stress": GainAim("stress, κ = 100, k = 12, t₁ = 50", (150.0, 1500.0)),
+    "tilt30": GainAim("tilted, κ = 30, k = 8, t₁ = 50", (50.0, 150.0)),
+    "tilt100": GainAim("tilted, κ = 100, k = 12, t₁ = 50", (15.0, 90.0)),
+    "tilt100-late": GainAim("tilted, κ = 100, k = 12, t₁ = 800", (250.0, 8000.0)),
+    "d100": GainAim("d = 100, tilted, k = 8, t₁ = 50", (15.0, 150.0)),
+    "d100-shared": GainAim("d = 100, shared, k = 8, t₁ = 50", (15.0, 150.0)),
+    "breast-cancer": GainAim("breast cancer, k = 3, t₁ = 100", (10.0, 50.0)),
+    "digits": GainAim("digits, odd or even, k = 3, t₁ = 1000", (1000.0, 1000.0)),
 }
 
 
@@ -77,7 +77,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Setup:
-    aim: Aim
+    aim: GainAim
     lines: dict[str, _Line]
     results: Sequence[Result]
 
@@ -172,7 +172,7 @@ def tell(results: Sequence[Result]) -> Account:
     )
 
 
-def _setup(aim: Aim, results: Sequence[Result]) -> _Setup:
+def _setup(aim: GainAim, results: Sequence[Result]) -> _Setup:
     names = [name for name in ORDER if all(name in r.facts["methods"] for r in results)]
     errors = {name: ending(results, name, "bias") for name in names}
     errors[BASELINE] = fact(results, BASELINE, "bias")

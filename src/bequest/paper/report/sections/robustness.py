@@ -25,7 +25,7 @@ from bequest.paper.report.verdicts import Check, target
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bequest.paper.report.sections.bed import Key, Tally
+    from bequest.paper.report.sections.bed import Key, WorseShares
     from bequest.paper.store import Result
 
 DEFAULT: Key = (PLAIN, "observed")
@@ -46,7 +46,7 @@ EXACT = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class RobustnessAim:
     """What the default should reach, up to so many unknowns or beyond.
 
     Attributes:
@@ -59,7 +59,10 @@ class Aim:
     mean: float
 
 
-AIMS = {f"up to {SMALL}": Aim(0.08, 0.01), f"more than {SMALL}": Aim(0.12, 0.05)}
+AIMS = {
+    f"up to {SMALL}": RobustnessAim(0.08, 0.01),
+    f"more than {SMALL}": RobustnessAim(0.12, 0.05),
+}
 # over all instances: more than ten times as far off, and the worst
 FAR, WORST = 0.015, 50.0
 # Drift(0) against GT-C
@@ -138,7 +141,7 @@ def _percent(share: float) -> str:
     return f"{fixed(100 * share, 1)}%"
 
 
-def _shares(tally: Tally) -> str:
+def _shares(tally: WorseShares) -> str:
     return " / ".join(fixed(100 * share, 1) for share in tally.shares) + "%"
 
 

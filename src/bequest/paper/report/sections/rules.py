@@ -49,7 +49,7 @@ SETUPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class AgreementAim:
     """What the rule from observables should reach: least agreement, largest mean regret."""
 
     agreement: float
@@ -57,7 +57,7 @@ class Aim:
     stretch: float | None = None
 
 
-AIMS = {"quadratic": Aim(0.80, 1.25), "logistic": Aim(0.70, 1.25, stretch=0.80)}
+AIMS = {"quadratic": AgreementAim(0.80, 1.25), "logistic": AgreementAim(0.70, 1.25, stretch=0.80)}
 
 
 def tell(results: Sequence[Result]) -> Account:
