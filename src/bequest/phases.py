@@ -53,7 +53,7 @@ def total(
         graph: which silos talk to each other.
         engine: what carries them.
         departures: silos that leave meanwhile are in the sum all the same.
-        method: how they iterate; gradient tracking by default.
+        method: how they iterate, as in ``solve``.
 
     Raises:
         InvalidMethod: they come to no agreement.
