@@ -129,7 +129,8 @@ def test_any_flipped_bit_is_noticed(model):
         ("sex,age\nf,40\n", 'has no column "weight"'),
         ("sex,weight,age\nx,70,40\n", 'is "x", which is no known category'),
         ("sex,weight,age\nf,heavy,40\n", 'is "heavy", which is not a number'),
-        ("sex,weight,age\n,70,40\n", "prediction"),
+        ("sex,weight,age\n,70,40\n", "is empty, and no silo lacked one"),
+        ("sex,weight,age\nf,,40\n", "prediction"),
     ],
 )
 def test_new_rows_that_do_not_fit_are_told_in_words(model, folder, rows, words, bequest):

