@@ -17,7 +17,7 @@ def test_every_combination_is_run_and_is_a_row(write, tmp_path, bequest):
     table, whole = tmp_path / "results.csv", tmp_path / "results.parquet"
     found = bequest("run", path, "-o", table)
     assert found.exit_code == 0, found.output
-    rows = list(csv.DictReader(table.open()))
+    rows = list(csv.DictReader(table.read_text().splitlines()))
     assert len(rows) == 2 * 3 * 2 * 2
     assert {(row["rounds"], row["problem.L"]) for row in rows} == {
         (r, L) for r in ("100", "200") for L in ("2.0", "4.0", "8.0")
@@ -31,7 +31,7 @@ def test_every_combination_is_run_and_is_a_row(write, tmp_path, bequest):
     alone = write(top="seeds = [0, 1]", rest="[departures]\nmost_heterogeneous = [50]\n" + TWO)
     assert bequest("run", alone, "-o", table).exit_code == 0
     last = [row["error"] for row in rows if (row["rounds"], row["problem.L"]) == ("200", "4.0")]
-    assert [row["error"] for row in csv.DictReader(table.open())] == last
+    assert [row["error"] for row in csv.DictReader(table.read_text().splitlines())] == last
 
 
 @pytest.mark.parametrize(
