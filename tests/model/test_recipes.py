@@ -180,3 +180,28 @@ def test_dates_and_odd_tables_are_refused():
     assert np.isnan(table.columns["a"][1])
     assert table.columns["b"].tolist() == [1.0, 0.0]
     assert table.columns["c"].tolist() == ["x", ""]
+
+
+def test_a_recipe_is_used_where_the_data_are(tmp_path):
+    table = hospital()
+    samples = select(table, **OPTIONS)
+    silos = bq.partition.by_column(samples.silo)
+    here = problem_of(samples, silos, loss="logistic", l2=0.1)
+    for node, rows in enumerate(silos):
+        path = tmp_path / f"{node}.npz"
+        np.savez(path, **{name: column[rows] for name, column in table.columns.items()})
+        load = bq.data.loader(
+            path,
+            label="ill",
+            loss="logistic",
+            classes=["no", "yes"],
+            bias="unpenalised",
+            l2=0.1,
+            divisor=table.rows / 3,
+            recipe=samples.recipe,
+        )
+        there = bq.Loaded(load, dim=here.dim, curvature=here.objective(node).curvature)
+        x = np.linspace(-1, 1, here.dim)
+        np.testing.assert_allclose(there.gradient(x), here.objective(node).gradient(x), atol=1e-12)
+    with pytest.raises(InvalidData, match="recipe says which features"):
+        bq.data.loader("a.csv", label="y", loss="huber", features=["x"], recipe=samples.recipe)

@@ -235,7 +235,7 @@ def select(
         if classes
         else None,
         recipe=recipe,
-        unpenalised=(X.shape[1] - 1,) if _free(bias) else (),
+        unpenalised=(X.shape[1] - 1,) if is_unpenalised(bias) else (),
     )
 
 
@@ -414,7 +414,8 @@ def _imputes(impute: str | None) -> bool:
     return impute == "mean"
 
 
-def _free(bias: object) -> bool:
+def is_unpenalised(bias: object) -> bool:
+    """Whether the penalty is to leave the bias alone; refuses what says neither."""
     if not isinstance(bias, bool) and bias != "unpenalised":
         raise InvalidData(f"bias is {bias!r}.", remedy='Use True, False or "unpenalised".')
     return bias == "unpenalised"
