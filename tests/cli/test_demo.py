@@ -42,10 +42,11 @@ def test_the_demo_prints_tables_and_draws_a_figure(bequest, tmp_path, short):
         rows.setdefault(line.split("  ")[0], []).append(line)
     assert len(rows["nobody left"]) == len(rows["classic"]) == 2
     header = next(line.split() for line in lines if line.startswith("will"))
-    assert header == ["will", "right", *"0123456789"]
+    assert header == ["will", "sent", "right", *"0123456789"]
     classic = dict(zip(header, rows["classic"][0].split(), strict=True))
     assert classic["7"] == classic["3"] == classic["8"] == "0"
     assert float(classic["right"]) < 75
+    assert classic["sent"] == "0"
     for will in list(digits.WILLS)[1:]:
         assert len(rows[will]) == 2
         assert len([line for line in lines if line.startswith(f"{will}: 7 to ")]) == 2

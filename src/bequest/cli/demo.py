@@ -107,6 +107,7 @@ def demonstrate_for_real(*, seed: int, address: str | None) -> None:
 
 def _legend(comparison: Comparison) -> str:
     return (
+        "sent: the largest farewell, in vectors as long as the model\n"
         f"right: percent of the {comparison.exam.y.size} test images that the survivors' mean "
         "model gets right\n"
         "0 to 9: the same for the images of one digit (recall)\n"
@@ -115,9 +116,11 @@ def _legend(comparison: Comparison) -> str:
 
 
 def _table(comparison: Comparison, schedule: str) -> object:
-    rows = [[_NOBODY, *_percent(comparison.nobody_left)]]
-    rows += [[scored.will, *_percent(scored.score)] for scored in comparison.under(schedule)]
-    return table(["will", "right", *comparison.exam.classes], rows, text=(0,))
+    rows = [[_NOBODY, "", *_percent(comparison.nobody_left)]]
+    for scored in comparison.under(schedule):
+        largest = max(record.vectors for record in scored.run.departures)
+        rows.append([scored.will, f"{largest:g}", *_percent(scored.score)])
+    return table(["will", "sent", "right", *comparison.exam.classes], rows, text=(0,))
 
 
 def _percent(score: Score) -> list[str]:

@@ -226,6 +226,37 @@ class Method(ABC):
         return pace
 
 
+@dataclass(frozen=True)
+class OneStep(Method):
+    """A method whose pace is one step for all nodes, lowered if an heir becomes too stiff for it.
+
+    Args:
+        step: the step of every node; None to have it chosen.
+    """
+
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        check_pace(self.step, "step")
+
+    @property
+    def given(self) -> float | None:
+        """The step."""
+        return self.step
+
+    def next_pace(self, current: float, conditions: Conditions, since: int) -> StepChoice | None:
+        """Return a lower step if what a node carries now makes the present one unsafe."""
+        safe, heir = self._safe(conditions), conditions.stiffest
+        if safe >= current:
+            return None
+        carries = conditions.stiffness[heir]
+        return StepChoice(safe, since, f"node {heir} now carries smoothness {carries:.4g}")
+
+    @abstractmethod
+    def _safe(self, conditions: Conditions) -> float:
+        """Return the largest step that is used under these conditions."""
+
+
 def check_method(method: object) -> None:
     """Refuse what is not a method, or only half of one."""
     if isinstance(method, type) or not isinstance(method, Method):
