@@ -1,5 +1,6 @@
 """Replay: a memory in the space of samples, on every engine, and still a group."""
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -340,3 +341,18 @@ def test_odd_corners_of_the_group():
     # a quadratic beside samples that has too high a rank is compressed with them
     bent = Legacy(0.0, np.zeros(losses.dim), 0.0, {5: 1}, np.eye(losses.dim)[:, :3])
     assert (a + bent).recompress(1, at=x).rank <= 1
+
+
+def test_joint_moments_are_merged_as_one_cluster():
+    losses = problem("least squares")
+    a, b = (decision(bq.wills.Replay(rank=5), _estate(losses, node)).legacy for node in (0, 1))
+    (merged,) = (a + b).recompress(0, at=np.zeros(losses.dim)).samples
+    assert merged.shares == pytest.approx([2.0])
+    assert merged.labels.size == 0
+
+
+def test_points_do_not_travel():
+    legacy = decision(bq.wills.Replay(rank=2), _estate(problem("softmax"), 0)).legacy
+    there = pickle.loads(pickle.dumps(legacy))  # noqa: S301
+    assert there.samples[0].loss is None
+    assert there.samples[0].is_same(legacy.samples[0])
