@@ -13,6 +13,7 @@ from bequest.core.bounds import Pilot
 from bequest.core.legacy import Legacy
 from bequest.core.methods.base import check_method
 from bequest.core.methods.trial import try_out
+from bequest.engines import coherence
 from bequest.engines.fingerprint import described
 from bequest.engines.vector.engine import Vector as VectorEngine
 from bequest.errors import (
@@ -280,7 +281,9 @@ def _needy(plan: Plan, *, unplanned: bool) -> list[Will]:
 
 def carry_out(plan: Plan, engine: Engine, progress: Progress | None = None) -> Run:
     """Carry out a plan and return the run."""
-    return conclude(plan, engine.run(plan, progress), engine)
+    outcome = engine.run(plan, progress)
+    coherence.check_own(engine, plan, outcome)
+    return conclude(plan, outcome, engine)
 
 
 def conclude(plan: Plan, outcome: Outcome, engine: Engine) -> Run:

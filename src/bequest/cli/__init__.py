@@ -106,6 +106,10 @@ def run_command(
         bool,
         typer.Option("--resume", help="Do not run again what is on record there."),
     ] = False,
+    view: Annotated[
+        bool,
+        typer.Option("--view", help="Serve a page on this machine on which it can be watched."),
+    ] = False,
 ) -> None:
     """Run every will of a run file with every seed, and compare them.
 
@@ -125,6 +129,7 @@ def run_command(
             log=log,
             record=record,
             resume=resume,
+            view=view,
         )
     )
 
@@ -157,12 +162,39 @@ def replay_command(
     raise typer.Exit(replay_log(log, node=node, until=until, tail=tail))
 
 
+@app.command("view")
+def view_command(
+    *,
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="A record (bequest run --record), a log (--log), or what --json has printed."
+        ),
+    ],
+    other: Annotated[
+        Path | None, typer.Argument(metavar="[RUN2]", help="Another one, to show beside it.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The page; by default next to RUN, as .html."),
+    ] = None,
+) -> None:
+    """Write one page on which a run can be watched: it works offline, in any browser.
+
+    The network, who left and who remembers whom, and the curves, round by round; two runs side by
+    side. Of a run that broke off, or goes on, what is there so far. See bequest docs view.
+    """
+    from bequest.cli.view import write_page
+
+    write_page([run] if other is None else [run, other], output=output)
+
+
 @app.command("demo")
 def demo_command(
     *,
     seed: Annotated[int, typer.Option(min=0, help="Of the network and the test images.")] = 4,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder for the figure.")
+        Path, typer.Option("--output", "-o", help="The folder for the figure and the page.")
     ] = Path("out/demo"),
     engine: Annotated[
         DemoEngine,

@@ -1,4 +1,4 @@
-"""``bequest demo``: the silo that took digit 7 with it, in two tables and one figure."""
+"""``bequest demo``: the silo that took digit 7 with it, in two tables, one figure and a page."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from bequest.cli.live import watching
 from bequest.cli.terminal import Meter, Terminal, table
 from bequest.demo import cluster, digits
 from bequest.engines import Ray
+from bequest.view.page import page_of
+from bequest.view.reading import shown
+from bequest.view.scenery import staged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +55,11 @@ def demonstrate(*, seed: int, folder: Path) -> None:
             )
     written = _draw(comparison, folder)
     out.print(f"\nwritten to {' and '.join(map(str, written))}")
+    page = folder / "digits.html"
+    # The runs of the figure: forgetting beside remembering.
+    runs = [shown(one.run, f"{one.will}, {one.schedule}") for one in comparison.runs]
+    files.write(page, page_of(staged(runs)))
+    out.print(f"watch it in a browser: {page}")
 
 
 def demonstrate_network(*, seed: int) -> None:

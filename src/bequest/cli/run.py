@@ -13,6 +13,7 @@ from bequest import extras, files
 from bequest.cli.live import watching
 from bequest.cli.records import Records
 from bequest.cli.results import SHOWN, RunFileResults, print_found
+from bequest.cli.serving import seen_by, serving, watched
 from bequest.cli.terminal import Meter, Terminal
 from bequest.documents import document_of, score_of
 from bequest.engines import Loop, Ray, one_cluster
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from bequest.model.plan import Plan
     from bequest.model.run import Run
     from bequest.runfile import Job, RunFile
+    from bequest.view.live import LivePage
 
 _FORMAT = 1
 
@@ -49,6 +51,7 @@ def run_file(
     log: Path | None = None,
     record: Path | None = None,
     resume: bool = False,
+    view: bool = False,
 ) -> int:
     """Carry out a run file; return the exit code."""
     file = _planned(path, engine, address)
@@ -72,7 +75,8 @@ def run_file(
             place = log / _log_name(number, len(file))
             if os.path.lexists(place):
                 files.check_writable(place)
-    found = _carry_out(file, log, records)
+    with serving(asked=view) as page:
+        found = _carry_out(file, log, records, page)
     document: dict[str, Any] = {"format": _FORMAT, "file": str(path), "rounds": file.rounds}
     if file.silos:
         document["silos"] = list(file.silos)
@@ -120,7 +124,9 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def _carry_out(file: RunFile, log: Path | None, records: Records | None) -> RunFileResults:
+def _carry_out(
+    file: RunFile, log: Path | None, records: Records | None, page: LivePage | None
+) -> RunFileResults:
     """Carry out every run that can be carried out with its will; there is at least one."""
     found = RunFileResults()
     try:
@@ -136,7 +142,7 @@ def _carry_out(file: RunFile, log: Path | None, records: Records | None) -> RunF
                 record = None if records is None else records.at(number)
                 place = None if log is None else log / _log_name(number, len(file))
                 try:
-                    run = _run(file, job, record, title, meter, place)
+                    run = _run(file, job, record, title, meter, place, page)
                 except InvalidWill as error:
                     found.leave_out(job, error)
                     continue
@@ -180,7 +186,13 @@ def _check_records(file: RunFile, records: Records) -> None:
 
 
 def _run(
-    file: RunFile, job: Job, record: RecordFile | None, title: str, meter: Meter, log: Path | None
+    file: RunFile,
+    job: Job,
+    record: RecordFile | None,
+    title: str,
+    meter: Meter,
+    log: Path | None,
+    page: LivePage | None,
 ) -> Run:
     """Carry out one run and record it, or find it on record."""
     plan, engine = job.plan, job.engine
@@ -192,9 +204,9 @@ def _run(
             typer.echo(f"{title}: not run again, it is on record in {record.path}", err=True)
             meter.skip(file.rounds)
             return conclude(plan, done, engine)
-    outcome = _carried_out(file, job, plan, engine, title, meter, log)
+    outcome = _carried_out(file, job, plan, engine, title, meter, log, page)
     if record is not None:
-        record.keep(own, engine, outcome)
+        record.keep(own, plan, engine, outcome)
     return conclude(plan, outcome, engine)
 
 
@@ -206,11 +218,13 @@ def _carried_out(
     title: str,
     meter: Meter,
     log: Path | None,
+    page: LivePage | None,
 ) -> Outcome:
     """Carry out one run, show how it goes, and write its log if there is a place for it."""
+    engine = watched(engine, page, title)
     if isinstance(engine, Ray):
         with watching(title, nodes=plan.problem.n) as see:
-            return replace(engine, watch=see).run(plan)
+            return replace(engine, watch=seen_by(see, page)).run(plan)
     progress = meter.part(title, file.rounds)
     if log is None:
         return engine.run(plan, progress)

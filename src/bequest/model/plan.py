@@ -32,6 +32,25 @@ if TYPE_CHECKING:
 _FRACTION, _MOST_GRADIENTS = 0.1, 300
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where a run takes place: enough to draw it, and nothing that any node would not tell.
+
+    Attributes:
+        nodes: how many there are, with those that are not there yet.
+        edges: which nodes talk to each other, if all of them are there.
+        absent: the nodes that are not there at the start, ascending.
+        method: how nodes iterate.
+        wills: the titles of their wills, each once.
+    """
+
+    nodes: int
+    edges: tuple[tuple[int, int], ...]
+    absent: tuple[int, ...]
+    method: str
+    wills: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A run that has been validated; an engine need not check anything again.
@@ -88,6 +107,17 @@ class Plan:
                 if other in network:
                     network[other].discard(node)
         return network
+
+    @property
+    def scene(self) -> Scene:
+        """Where it takes place, for records and pictures."""
+        return Scene(
+            nodes=self.problem.n,
+            edges=tuple((int(one), int(other)) for one, other in self.graph.edges),
+            absent=tuple(sorted(self.absent)),
+            method=self.method.label,
+            wills=tuple(sorted({will.title for will in self.wills.values()})),
+        )
 
     @cached_property
     def modulus(self) -> float:

@@ -19,13 +19,14 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
 from bequest.core import mixing
 from bequest.core.arrays import is_whole
 from bequest.core.steps import StepChoice
+from bequest.core.unfinished import refuse_unfinished
 from bequest.errors import InvalidMethod
 
 if TYPE_CHECKING:
@@ -154,6 +155,11 @@ class Method(ABC):
         super().__init_subclass__()
         if "label" not in vars(cls):
             cls.label = cls.__name__
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:  # noqa: ANN401 - whatever __init__ takes
+        """Refuse a class that is not finished."""
+        refuse_unfinished(cls, InvalidMethod, page="own-method")
+        return super().__new__(cls)
 
     @property
     def given(self) -> float | None:

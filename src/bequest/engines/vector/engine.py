@@ -12,6 +12,7 @@ from bequest.core.arrays import frozen
 from bequest.core.methods import Conditions
 from bequest.core.methods.base import checked
 from bequest.engines.base import first_pace
+from bequest.engines.chronicle import Chronicle
 from bequest.engines.metrics import Metrics
 from bequest.engines.vector.membership import Membership
 from bequest.engines.vector.row_by_row import RowGradients, hear
@@ -19,7 +20,7 @@ from bequest.model.graph import epoch_edges
 from bequest.model.outcome import Outcome, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from bequest.core.arrays import Indices, Matrix, Tensor
     from bequest.core.legacy import Legacy
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from bequest.core.rounds import Gradient, Hear
     from bequest.core.topology import Network
     from bequest.engines.base import Progress
+    from bequest.engines.chronicle import Line
     from bequest.engines.vector.row_by_row import Sampling
     from bequest.model.plan import Plan
 
@@ -39,17 +41,24 @@ _WINDOW_ROUNDS = 256
 class Vector:
     """The vector engine.
 
+    Args:
+        watch: hears what is new of a run while it goes on (``engines.chronicle``).
+
     Attributes:
         membership: what carries out departures and arrivals; an ablation replaces it.
     """
 
     membership: ClassVar[type[Membership]] = Membership
 
+    def __init__(self, *, watch: Callable[[Line], None] | None = None) -> None:
+        self._watch = watch
+
     def run(self, plan: Plan, progress: Progress | None = None) -> Outcome:
         """Carry out the plan; ``progress`` hears of rounds as they are completed."""
         # Overflow is not an accident here: it is measured, and ends the run as DIVERGED.
         with np.errstate(over="ignore", invalid="ignore"):
-            return _VectorExecution(plan, progress, self.membership(plan)).run()
+            chronicle = None if self._watch is None else Chronicle(plan, self._watch)
+            return _VectorExecution(plan, progress, self.membership(plan), chronicle).run()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -147,8 +156,14 @@ def _stacked(legacies: list[Legacy]) -> tuple[Tensor, Matrix]:
 class _VectorExecution:
     """One run under way."""
 
-    def __init__(self, plan: Plan, progress: Progress | None, membership: Membership) -> None:
-        self.plan, self.progress = plan, progress
+    def __init__(
+        self,
+        plan: Plan,
+        progress: Progress | None,
+        membership: Membership,
+        chronicle: Chronicle | None = None,
+    ) -> None:
+        self.plan, self.progress, self.chronicle = plan, progress, chronicle
         self.members = membership
         self.metrics = Metrics(plan)
         self.epoch = _Epoch(plan, self.members.network, self.members.legacies)
@@ -169,7 +184,17 @@ class _VectorExecution:
                 self._membership_change(stop)
                 alive = self._measure_now(stop)
             t = stop
-        return self._outcome(alive)
+        outcome = self._outcome(alive)
+        if self.chronicle is not None:
+            self._report(t)
+            self.chronicle.end(outcome.status)
+        return outcome
+
+    def _report(self, t: int) -> None:
+        """Tell what is new, up to a round that has been measured."""
+        if self.chronicle is not None:
+            members = self.members
+            self.chronicle.advance(t, self.metrics, members.records, members.changes)
 
     def _outcome(self, alive: bool) -> Outcome:  # noqa: FBT001
         members = self.members
@@ -234,6 +259,8 @@ class _VectorExecution:
             t += count
             if self.progress is not None:
                 self.progress(t)
+            # A round after which nodes come and go is measured once more, when they have.
+            self._report(t - 1 if t in self.plan.schedule else t)
         members.X, members.Z, members.G = X[0].copy(), Z[0].copy(), G[0].copy()
         return True
 

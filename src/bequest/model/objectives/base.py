@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from bequest.core.arrays import EPSILON, frozen, refuse_masked
+from bequest.core.unfinished import refuse_unfinished
 from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite
 from bequest.model.overrides import replaced
 
@@ -188,6 +189,11 @@ class Objective(ABC):
     """
 
     stacked: ClassVar[tuple[str, ...]] = ("value", "gradient", "hvp", "hessian")
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:  # noqa: ANN401 - whatever __init__ takes
+        """Refuse a class that is not finished."""
+        refuse_unfinished(cls, InvalidObjective, page="own-loss")
+        return super().__new__(cls)
 
     @property
     @abstractmethod

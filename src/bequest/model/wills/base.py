@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
 from bequest.core import anchors
 from bequest.core.arrays import norm
 from bequest.core.legacy import Legacy
+from bequest.core.unfinished import refuse_unfinished
 from bequest.errors import InvalidWill
 from bequest.model.ensemble import own_minimiser
 from bequest.model.prediction import is_stochastic, predict
@@ -271,6 +272,11 @@ class Will(ABC):
         # A label that is only declared is a field, which every will of the class has for itself.
         if "label" not in vars(cls) and "label" not in vars(cls).get("__annotations__", {}):
             cls.label = cls.__name__
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:  # noqa: ANN401 - whatever __init__ takes
+        """Refuse a class that is not finished."""
+        refuse_unfinished(cls, InvalidWill, page="own-will")
+        return super().__new__(cls)
 
     @property
     def title(self) -> str:
