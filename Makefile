@@ -4,20 +4,25 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   := $(VENV)/.ready-demo
+MODELS := $(VENV)/.ready-models
+BROWSER := $(VENV)/.ready-browser
+SITE   := $(VENV)/.ready-site
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= 2
 # A real Ray with several machines on this one, in a network namespace of its own: its tests start
 # and kill processes, one test after the other.
 INSIDE := $(BIN)/python tests/cluster/inside.py
+# What has a target of its own.
+APART := --ignore=tests/cluster --ignore=tests/browser --ignore=tests/site
 
-.PHONY: demo test test-fast test-all test-cluster coverage chaos lint types layers check bench bench-cluster \
-  format clean
+.PHONY: demo test test-fast test-all test-models test-cluster test-browser screenshots docs pages \
+  coverage chaos lint types layers check bench bench-cluster format clean
 
 demo: $(DEMO)
 	$(BIN)/bequest demo
 
 test: check
-	$(BIN)/pytest -n $(WORKERS) -m "not slow" --ignore=tests/cluster
+	$(BIN)/pytest -n $(WORKERS) -m "not slow" $(APART)
 	$(INSIDE) $(BIN)/pytest -m "not slow" tests/cluster
 
 # The inner loop: mathematics, model and protocol, without processes, files and clusters. If it takes
@@ -27,11 +32,37 @@ test-fast: $(READY)
 	  tests/core tests/model tests/protocol
 
 test-all: check
-	$(BIN)/pytest -n $(WORKERS) --ignore=tests/cluster
+	$(BIN)/pytest -n $(WORKERS) $(APART)
 	$(INSIDE) $(BIN)/pytest tests/cluster
+
+# Models of torch and JAX, which no other target needs; both are installed beside the rest.
+test-models: $(MODELS)
+	$(BIN)/pytest -n $(WORKERS) -m "not slow" tests/frameworks
 
 test-cluster: $(READY)
 	$(INSIDE) $(BIN)/pytest tests/cluster
+
+# The page of `bequest view` in a real Chromium. Where that cannot be installed it says so, and that
+# nothing was tested.
+test-browser: $(BROWSER)
+	@tests/browser/install.sh; code=$$?; \
+	if [ $$code = 3 ]; then exit 0; elif [ $$code != 0 ]; then exit $$code; fi; \
+	$(BIN)/pytest tests/browser
+
+# Its main states as pictures in out/screenshots, to be looked at.
+screenshots: $(BROWSER)
+	tests/browser/install.sh
+	$(BIN)/python tests/browser/screenshots.py
+
+# The site, in out/site: strictly (a warning is an error), and without a network.
+docs: $(SITE)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/pytest -q tests/site
+	@echo "out/site/index.html; to search it: $(BIN)/python -m http.server -b 127.0.0.1 -d out/site"
+
+# The pages of docs/ that follow from the source.
+pages: $(READY)
+	$(BIN)/python tools/generated_pages.py
 
 # Every branch of the mathematics and of the protocol is taken by some test that is quick to run.
 coverage: $(READY)
@@ -78,6 +109,17 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e ".[dev]"
 	touch $(DEMO) $(READY)
+
+$(MODELS): $(READY) constraints-models.txt
+	$(PIP) -r constraints-models.txt
+	touch $(MODELS)
+$(SITE): $(READY)
+	$(PIP) -e ".[dev,docs]"
+	touch $(SITE)
+
+$(BROWSER): $(READY)
+	$(PIP) -e ".[dev,browser]"
+	touch $(BROWSER)
 
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -39,6 +39,7 @@ if _TYPE_CHECKING:
     from bequest.model.objectives import LeastSquares as LeastSquares
     from bequest.model.objectives import Loaded as Loaded
     from bequest.model.objectives import Logistic as Logistic
+    from bequest.model.objectives import Minibatches as Minibatches
     from bequest.model.objectives import Objective as Objective
     from bequest.model.objectives import Quadratic as Quadratic
     from bequest.model.objectives import Softmax as Softmax
@@ -69,6 +70,7 @@ _HOMES = {
     "Legacy": "bequest.core.legacy",
     "Loaded": "bequest.model.objectives",
     "Logistic": "bequest.model.objectives",
+    "Minibatches": "bequest.model.objectives",
     "NIDS": "bequest.core.methods",
     "Objective": "bequest.model.objectives",
     "Pilot": "bequest.core.bounds",

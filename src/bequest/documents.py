@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar, cast
 
+from bequest.curves import FEW, CurvesDocument, curves_of
 from bequest.errors import OptimumUnknown
 from bequest.model.outcome import Status
-from bequest.model.showing import alive, curves_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Vector
     from bequest.core.bounds import Pilot
     from bequest.data import Exam
-    from bequest.model.outcome import ChangeRecord, DepartureRecord
+    from bequest.model.outcome import ChangeRecord, DepartureRecord, Outcome
+    from bequest.model.plan import Scene
     from bequest.model.run import Run
 
 
@@ -75,6 +76,14 @@ class StepDocument(TypedDict):
     why: str
 
 
+class NetworkDocument(TypedDict):
+    """Who talks to whom if all nodes are there, and who is not there at the start."""
+
+    nodes: int
+    edges: list[list[int]]
+    absent: list[int]
+
+
 class ScoreDocument(TypedDict):
     """How a model classifies: on which samples, how many right, and how many right per class."""
 
@@ -83,32 +92,41 @@ class ScoreDocument(TypedDict):
     recall: dict[str, float | None]
 
 
-class RunDocument(TypedDict):
+class OutcomeDocument(TypedDict):
+    """What an engine reported, and on which network.
+
+    ``error`` is the distance of the worst survivor to the optimum of all the data at the end.
+    """
+
+    status: str
+    rounds: int
+    error: float | None
+    invariant_gap: float | None
+    survivors: list[int]
+    lost: list[int]
+    steps: list[StepDocument]
+    departures: list[DepartureDocument]
+    changes: list[ChangeDocument]
+    network: NetworkDocument
+    method: str
+    curves: CurvesDocument
+
+
+class RunDocument(OutcomeDocument):
     """One run.
 
-    ``error`` is the distance of the worst survivor to the optimum of all the data at the end,
-    ``limit_error`` that of the point the survivors approach; a run that diverged has neither, nor a
-    certificate. ``score`` is that of the mean of their models, if the problem is to classify.
-    ``curves`` has a number per round, where it was asked for.
+    ``limit_error`` is the distance of the point the survivors approach to the optimum; a run that
+    diverged has neither this nor ``error``, nor a certificate. ``score`` is that of the mean of
+    their models, if the problem is to classify.
     """
 
     will: str
     seed: int
-    status: str
-    rounds: int
-    error: float | None
     limit_error: float | None
-    invariant_gap: float | None
     score: NotRequired[ScoreDocument]
-    curves: NotRequired[dict[str, list[float | None]]]
     limit: list[float | None] | None
     optimum: list[float | None] | None
-    survivors: list[int]
-    lost: list[int]
-    steps: list[StepDocument]
     pilot: dict[str, float | None] | None
-    departures: list[DepartureDocument]
-    changes: list[ChangeDocument]
     certificate: dict[str, dict[str, object]] | None
     provenance: dict[str, str]
 
@@ -145,40 +163,78 @@ class WillDocument(TypedDict):
 def document_of(
     run: Run, *, will: str, seed: int, exam: Exam | None = None, curves: bool = False
 ) -> RunDocument:
-    """Return a run as plain data, graded if there is an exam, with curves if they are wanted."""
+    """Return a run as plain data, graded if there is an exam; ``curves`` asks for every round."""
     optimum = None if run.trajectory.error is None else run.optimum
     limit = _limit(run)
     offset = None if optimum is None or limit is None else run.limit_error
     gone = run.status in (Status.DIVERGED, Status.LOST)
     model = None if gone else run.x.mean(axis=0)
-    document: RunDocument = {
+    scored = {} if exam is None else {"score": score_of(exam, model)}
+    document = {
         "will": will,
         "seed": seed,
-        "status": str(run.status),
-        "rounds": run.rounds,
-        "error": None if optimum is None else _number(run.error[-1]),
+        **outcome_document(run.outcome, run.plan.scene, most=run.rounds + 1 if curves else FEW),
         "limit_error": None if offset is None else _number(offset),
-        "invariant_gap": _number(run.invariant_gap.max()),
         "limit": _numbers(limit),
         "optimum": _numbers(optimum),
-        "survivors": list(run.survivors),
-        "lost": list(run.lost),
-        "steps": [
-            {"value": _number(step.value), "since": step.since, "why": step.why}
-            for step in run.steps
-        ],
         "pilot": _pilot(run.pilot),
-        "departures": [_document(record, DepartureDocument) for record in run.departures],
-        "changes": [_document(record, ChangeDocument) for record in run.changes],
         "certificate": None if offset is None else run.certificate.as_dict(),
         "provenance": dict(run.provenance),
     }
-    if exam is not None:
-        document["score"] = score_of(exam, model)
-    if curves:
-        measured = {name: _numbers(values) or [] for name, values in curves_of(run).items()}
-        document["curves"] = measured | {"nodes": [float(n) for n in alive(run)]}
-    return document
+    return cast("RunDocument", document | scored)
+
+
+def outcome_document(
+    outcome: Outcome, scene: Scene, *, last: int | None = None, most: int = FEW
+) -> OutcomeDocument:
+    """Return what an engine reported as plain data.
+
+    Args:
+        outcome: that.
+        scene: where it took place.
+        last: the last round that was measured, if the run is not at its end.
+        most: how many rounds of its curves are kept, but for a few.
+    """
+    measured, at = outcome.trajectory, -1 if last is None else last
+    happened = {one.round for one in outcome.departures} | {one.round for one in outcome.changes}
+    return {
+        "status": str(outcome.status),
+        "rounds": measured.gradient_norm.size - 1,
+        "error": None if measured.error is None else _number(measured.error[at]),
+        "invariant_gap": _number(
+            measured.invariant_gap[: None if last is None else last + 1].max()
+        ),
+        "survivors": list(outcome.survivors),
+        "lost": list(outcome.lost),
+        "steps": [
+            {"value": _number(step.value), "since": step.since, "why": step.why}
+            for step in outcome.steps
+        ],
+        "departures": [departure_document(record) for record in outcome.departures],
+        "changes": [change_document(record) for record in outcome.changes],
+        "network": network_document(scene),
+        "method": scene.method,
+        "curves": curves_of(measured, last=last, most=most, also=happened),
+    }
+
+
+def network_document(scene: Scene) -> NetworkDocument:
+    """Return a network as plain data."""
+    return {
+        "nodes": scene.nodes,
+        "edges": [list(edge) for edge in scene.edges],
+        "absent": list(scene.absent),
+    }
+
+
+def departure_document(record: DepartureRecord) -> DepartureDocument:
+    """Return a departure as plain data."""
+    return _document(record, DepartureDocument)
+
+
+def change_document(record: ChangeRecord) -> ChangeDocument:
+    """Return a return, a join or a forgetting as plain data."""
+    return _document(record, ChangeDocument)
 
 
 def score_of(exam: Exam, model: Vector | None) -> ScoreDocument:

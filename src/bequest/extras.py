@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from bequest.errors import NotInstalled
 
-Extra: TypeAlias = Literal["plot", "data", "sklearn", "frame", "parquet", "ray"]
+Extra: TypeAlias = Literal["plot", "data", "sklearn", "frame", "parquet", "ray", "torch", "jax"]
 
 # extra -> the module that it installs, and its usual name
 MODULES: dict[Extra, str] = {
@@ -20,11 +20,14 @@ MODULES: dict[Extra, str] = {
     "frame": "pandas",
     "parquet": "pyarrow",
     "ray": "ray",
+    "torch": "torch",
+    "jax": "jax",
 }
 _NAMES: dict[Extra, str] = MODULES | {
     "data": "scikit-learn",
     "sklearn": "scikit-learn",
     "ray": "Ray",
+    "jax": "JAX",
 }
 
 

@@ -227,7 +227,8 @@ def digest(machine: Node | Steward) -> str:
         [str(machine.state), machine.epoch, machine.round, machine.incarnation, list(held.lineage)]
     )
     vectors = (iterate.x, iterate.z, iterate.g, held.p, held.factor, held.weights)
-    parts = [np.asarray(vector, "<f8").tobytes() for vector in vectors]
+    told = (array for part in held.samples for array in part.arrays)
+    parts = [np.asarray(vector, "<f8").tobytes() for vector in (*vectors, *told)]
     numbers = struct.pack("<2d", held.eta, held.c)
     return sha256(b"".join([words.encode(), numbers, *parts])).hexdigest()[:16]
 

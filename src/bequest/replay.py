@@ -63,8 +63,6 @@ class Replay:
         rerun = _Rerun(self.log, plan, progress)
         with np.errstate(over="ignore", invalid="ignore"):
             for entry in self.log.entries():
-                if self.until is not None and rerun.count == self.until:
-                    break
                 if rerun.broken is not None and not (isinstance(entry, End) and entry.why):
                     raise rerun.broken
                 rerun.effects.clear()
@@ -73,6 +71,8 @@ class Replay:
                     self.listen(entry, rerun.effects)
                 if differs is not None:
                     raise differs
+                if rerun.count == self.until:  # what follows need not even be readable
+                    break
             return rerun.outcome()
 
 

@@ -13,6 +13,7 @@ from bequest.core.bounds import Pilot
 from bequest.core.legacy import Legacy
 from bequest.core.methods.base import check_method
 from bequest.core.methods.trial import try_out
+from bequest.engines import coherence
 from bequest.engines.fingerprint import described
 from bequest.engines.vector.engine import Vector as VectorEngine
 from bequest.errors import (
@@ -33,6 +34,7 @@ from bequest.model.outcome import Status
 from bequest.model.overrides import replaced
 from bequest.model.plan import Plan
 from bequest.model.problem import Problem
+from bequest.model.pseudo_samples import drawn
 from bequest.model.run import Run
 from bequest.model.wills import Adaptive, Will, check_wills, will_of
 from bequest.version import versions
@@ -65,6 +67,7 @@ def solve(
     buddies: int = 1,
     checkpoint_every: int | None = 20,
     recall: bool = True,
+    statistics: bool = True,
     optimum: Wanted = "auto",
     progress: Progress | None = None,
 ) -> Run:
@@ -88,6 +91,8 @@ def solve(
         checkpoint_every: rounds between two checkpoints; None for no checkpoints.
         recall: whether a node that crashes and of which there is no checkpoint may be remembered
             by the slope that the others lack, where the network has come far enough for that.
+        statistics: whether statistics of samples may leave a node (``wills.Replay``); False refuses
+            every will that would hand them over, and every heir refuses to take them.
         optimum: x*, which ``run.error`` is the distance to. ``"auto"`` computes it beside the run
             where that is cheap: losses have formulas, and the arithmetic takes a tenth of the
             run's or about a second. ``"always"`` computes it at any cost, None does not, and a
@@ -121,6 +126,7 @@ def solve(
         buddies=buddies,
         checkpoint_every=checkpoint_every,
         recall=recall,
+        statistics=statistics,
         optimum=optimum,
         unplanned=getattr(carrier, "unplanned", False),
     )
@@ -140,6 +146,7 @@ def prepare(
     buddies: int = 1,
     checkpoint_every: int | None = 20,
     recall: bool = True,
+    statistics: bool = True,
     optimum: Wanted = "auto",
     unplanned: bool = False,
     measure: bool = True,
@@ -173,13 +180,15 @@ def prepare(
             f"checkpoint_every is {checkpoint_every}.",
             remedy="Use a whole number >= 1, or None for no checkpoints.",
         )
-    if not isinstance(recall, bool):
-        raise InvalidMethod(f"recall is {recall!r}.", remedy="Use True or False.")
+    for name, switch in (("recall", recall), ("statistics", statistics)):
+        if not isinstance(switch, bool):
+            raise InvalidMethod(f"{name} is {switch!r}.", remedy="Use True or False.")
     network = as_graph(graph, problem.n)
     events = in_order(departures, n=problem.n, rounds=int(rounds))
     changes = schedule(events, n=problem.n, rounds=int(rounds))
     check_wills(will, n=problem.n)
     wills = _wills(will, problem.n, changes)
+    _check_statistics(wills, allowed=statistics)
     origin = _start(problem, start)
     members = counted(changes, problem.n)
     optima = Optima(problem, members, optimum, rounds=int(rounds))
@@ -203,6 +212,7 @@ def prepare(
         known=acquaintances(events, network),
         counted=members,
         optima=optima,
+        statistics=statistics,
     )
     _check_beginning(plan)
     _check_oracle(plan)
@@ -271,13 +281,25 @@ def _needy(plan: Plan, *, unplanned: bool) -> list[Will]:
 
 def carry_out(plan: Plan, engine: Engine, progress: Progress | None = None) -> Run:
     """Carry out a plan and return the run."""
-    return conclude(plan, engine.run(plan, progress), engine)
+    outcome = engine.run(plan, progress)
+    coherence.check_own(engine, plan, outcome)
+    return conclude(plan, outcome, engine)
 
 
 def conclude(plan: Plan, outcome: Outcome, engine: Engine) -> Run:
     """Return the run that has led from a plan to an outcome, on that engine."""
     what = {"engine": described(engine), "method": repr(plan.method)}
-    return Run(plan, outcome, {**versions(), **what})
+    return Run(plan, drawn(outcome, plan.problem), {**versions(), **what})
+
+
+def _check_statistics(wills: Mapping[int, Will], *, allowed: bool) -> None:
+    telling = [node for node, will in wills.items() if will.tells_statistics and not allowed]
+    if telling:
+        raise InvalidWill(
+            f"The will of node {telling[0]} ({wills[telling[0]].title}) hands over statistics of "
+            "its samples, and statistics is False.",
+            remedy="Allow them, or use a will that hands over vectors only, such as Adaptive().",
+        )
 
 
 def _carrier(engine: Engine | None) -> Engine:

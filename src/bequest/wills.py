@@ -18,7 +18,9 @@ from bequest.model.wills import (
     FullHessian,
     LocalTrack,
     PointOnly,
+    Replay,
     Setting,
+    Trust,
     Will,
 )
 
@@ -36,6 +38,8 @@ __all__ = [
     "FullHessian",
     "LocalTrack",
     "PointOnly",
+    "Replay",
     "Setting",
+    "Trust",
     "Will",
 ]

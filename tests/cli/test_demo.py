@@ -35,23 +35,29 @@ def test_the_demo_prints_tables_and_draws_a_figure(bequest, tmp_path, short):
     assert result.exit_code == 0
     assert result.stderr == ""
     lines = result.stdout.splitlines()
-    # It fits a narrow terminal; only the two file names may be longer than that.
-    assert max(len(line) for line in lines if not line.startswith("written to ")) <= 80
+    # It fits a narrow terminal; only the names of files may be longer than that.
+    assert (
+        max(len(line) for line in lines if not line.startswith(("written to ", "watch it"))) <= 80
+    )
+    assert lines[-1] == f"watch it in a browser: {folder / 'digits.html'}"
     rows = {}
     for line in lines:
         rows.setdefault(line.split("  ")[0], []).append(line)
     assert len(rows["nobody left"]) == len(rows["classic"]) == 2
     header = next(line.split() for line in lines if line.startswith("will"))
-    assert header == ["will", "right", *"0123456789"]
+    assert header == ["will", "sent", "right", *"0123456789"]
     classic = dict(zip(header, rows["classic"][0].split(), strict=True))
     assert classic["7"] == classic["3"] == classic["8"] == "0"
     assert float(classic["right"]) < 75
+    assert classic["sent"] == "0"
     for will in list(digits.WILLS)[1:]:
         assert len(rows[will]) == 2
         assert len([line for line in lines if line.startswith(f"{will}: 7 to ")]) == 2
     assert (folder / "digits.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert "<svg" in (folder / "digits.svg").read_text()
-    assert sorted(path.name for path in folder.iterdir()) == ["digits.png", "digits.svg"]
+    assert '"title":"classic, early"' in (folder / "digits.html").read_text()
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["digits.html", "digits.png", "digits.svg"]
 
 
 def test_a_model_that_is_not_settled_is_said_to_be_so(bequest, tmp_path, short, monkeypatch):

@@ -221,7 +221,8 @@ def engines(monkeypatch):
         found.append(engine)
         outcome = Vector().run(plan, progress)
         if engine.record is not None:
-            records.write(engine.record, fingerprint.fingerprint(plan, engine), outcome)
+            own = fingerprint.fingerprint(plan, engine)
+            records.write(engine.record, records.Record(own, plan.scene, outcome))
         return outcome
 
     monkeypatch.setattr(Ray, "run", run)

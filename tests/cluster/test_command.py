@@ -49,8 +49,9 @@ def test_run(machines, tmp_path):
     file.write_text(RUN)
     record = tmp_path / "record"
     words = ("run", file, "--json", "--address", machines.address, "--record", record)
-    done = bequest(*words)
+    done = bequest(*words, "--view")
     assert done.returncode == 0, done.stderr
+    assert "watch it while it goes on: http://127.0.0.1:" in done.stderr
     (run,) = json.loads(done.stdout)["runs"]
     assert "node 1 left after round 40" in done.stderr
     assert "node 6 crashed after round 60" in done.stderr
@@ -63,6 +64,15 @@ def test_run(machines, tmp_path):
     assert json.loads(again.stdout)["runs"] == [run]
     lines = [json.loads(line) for line in Path(record / "run-01.jsonl").read_text().splitlines()]
     assert any("node 1 left" in line.get("what", "") for line in lines)
+    # The log beside the record is one that can be watched, too, and was while it grew.
+    told = [line["departure"] for line in lines if "departure" in line]
+    assert told == run["departures"]
+    assert "begun" in lines[0]
+    assert any(line.get("ended") for line in lines)
+    shown = bequest(
+        "view", record / "run-01.jsonl", record / "run-01.record", "-o", record / "x.html"
+    )
+    assert shown.returncode == 0, shown.stderr
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The same nodes on a real cluster compute the same bits as on a virtual network."""
 
+import numpy as np
 import pytest
 from rehearsal import same
 
@@ -53,6 +54,23 @@ def test_every_event_with_other_methods(method):
     assert {record.node: record.choice for record in run.departures}[5] == "recall"
     assert len(run.departures) == 6
     assert len(run.changes) == 4
+
+
+def test_minibatches_and_samples_that_are_replayed():
+    """Which samples a round takes is in its key, and which points an heir draws, in its legacy."""
+    rng = np.random.default_rng(3)
+    silos = []
+    for i in range(20):
+        X = rng.standard_normal((12, 4)) + 0.1 * i
+        loss = bq.Softmax(X, np.digitize(X[:, 0], [0.0, 1.0]), 3, 0.05)
+        silos.append(bq.Minibatches(loss, 3, seed=5, full_every=None if i % 2 else 7))
+    losses, views = bq.Problem(silos), []
+    common = {"departures": EVENTS, "rounds": 200, "will": bq.wills.Replay(rank=2)}
+    run = bq.solve(losses, GRAPH, engine=Ray(nodes_per_host=5, watch=views.append), **common)
+    domains = {node: views[0].hosts[f"host {node // 5}"].machine for node in range(20)}
+    loop = bq.solve(losses, GRAPH, engine=Loop(hosts=domains), **common)
+    assert same(run, loop)
+    assert run.invariant_gap.max() < 1e-11
 
 
 def test_another_placement_changes_no_bit():

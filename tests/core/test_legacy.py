@@ -205,7 +205,7 @@ def test_a_curvature_needs_finite_ordered_bounds(a, b):
         bq.Curvature(a, b)
 
 
-def test_a_curvature_below_zero_is_not_convex():
-    with pytest.raises(bq.errors.NotConvex):
-        bq.Curvature(-1.0, 1.0)
+def test_a_curvature_below_zero_is_a_range_too():
+    assert bq.Curvature(-1.0, 3.0).midpoint == 1.0
+    assert bq.Curvature(-1.0, 1.0).kappa == np.inf
     assert bq.Curvature(0.0, 2.0).kappa == np.inf

@@ -34,6 +34,14 @@ def test_the_python_on_every_page_runs(page, monkeypatch, tmp_path, capsys):
         exec(compile(block, page.name, "exec"), namespace)  # noqa: S102 - our own pages
 
 
+def test_the_first_lines_of_the_readme_print_what_it_shows(capsys):
+    text = (ROOT / "README.md").read_text()
+    block, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL).groups()
+    exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own page
+    assert capsys.readouterr().out == shown
+    assert text.index("![") < text.index("```python") < text.index("## Watch it")
+
+
 def test_the_commands_on_the_page_about_the_loop_engine_run(monkeypatch, tmp_path):
     text = (ROOT / "docs" / "loop.md").read_text()
     (run_file,) = re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL)
@@ -44,6 +52,27 @@ def test_the_commands_on_the_page_about_the_loop_engine_run(monkeypatch, tmp_pat
     for command in commands:
         result = CliRunner().invoke(app, shlex.split(command)[1:])
         assert result.exit_code == 0, (command, result.output)
+
+
+@pytest.mark.parametrize(
+    ("name", "made"), [("tutorial", "out/west.html"), ("view", "out/both.html")]
+)
+def test_the_commands_on_pages_that_end_with_a_picture_run(name, made, monkeypatch, tmp_path):
+    text = (ROOT / "docs" / f"{name}.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    Path("examples").symlink_to(ROOT / "examples")
+    blocks = re.findall(r"```(python|toml|sh)\n(.*?)```", text, flags=re.DOTALL)
+    for kind, block in blocks:
+        if kind == "toml":
+            Path("patients.toml").write_text(block)
+        elif kind == "python" and "open(" in block:
+            exec(compile(block, name, "exec"), {})  # noqa: S102 - our own pages
+    commands = "".join(block for kind, block in blocks if kind == "sh").splitlines()
+    assert len(commands) >= 2
+    for command in commands:
+        result = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert result.exit_code == 0, (command, result.output)
+    assert Path(made).stat().st_size > 50_000
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -146,9 +175,10 @@ def test_the_public_names_are_frozen():
     assert bequest.__all__ == [
         "Certificate", "ChangeRecord", "Crash", "Curvature", "Departure", "DepartureRecord",
         "Farewell", "Forget", "Function", "GradientTracking", "Graph", "Huber", "Join",
-        "LeastSquares", "Legacy", "Loaded", "Logistic", "NIDS", "Objective", "Pilot", "Problem",
-        "Quadratic", "Return", "Run", "Softmax", "Status", "__version__", "calibrate", "data",
-        "datasets", "departures", "engines", "errors", "graphs", "load_model", "methods",
+        "LeastSquares", "Legacy", "Loaded", "Logistic", "Minibatches", "NIDS", "Objective",
+        "Pilot", "Problem", "Quadratic", "Return", "Run", "Softmax", "Status", "__version__",
+        "calibrate", "data", "datasets", "departures", "engines", "errors", "graphs",
+        "load_model", "methods",
         "partition", "problems", "solve", "wills",
     ]  # fmt: skip
     for name in bequest.__all__:

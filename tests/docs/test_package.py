@@ -70,7 +70,9 @@ def test_an_sdist_is_everything_that_is_in_the_sources(sdist):
         assert found - {"PKG-INFO"} == sources()
 
 
-@pytest.mark.parametrize("goal", ["demo", "test", "test-fast", "chaos", "bench"])
+@pytest.mark.parametrize(
+    "goal", ["demo", "test", "test-fast", "test-browser", "docs", "chaos", "bench"]
+)
 def test_the_commands_of_the_readme_are_known_in_an_sdist(sdist, goal):
     done = subprocess.run(
         ["make", "-n", goal], cwd=sdist, capture_output=True, text=True, check=False
@@ -87,6 +89,17 @@ def test_a_wheel_has_the_package_its_types_and_its_pages(wheel):
     pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
     assert files_in(wheel / "bequest") == package | pages
     assert "py.typed" in package
+
+
+def test_a_wheel_has_all_that_a_page_is_made_of(wheel):
+    code = "from bequest.view.page import page_of; print(len(page_of({'live': False})))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=wheel, env=os.environ | {"PYTHONPATH": str(wheel)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 60_000
 
 
 def test_whatever_help_and_errors_point_to_is_in_the_wheel(wheel):
@@ -118,13 +131,17 @@ def test_whatever_help_and_errors_point_to_is_in_the_wheel(wheel):
 def test_the_extras_are_those_that_the_code_asks_for_and_all_of_them():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     optional = project["optional-dependencies"]
-    assert set(optional) == {*extras.MODULES, "all", "dev"}
+    assert set(optional) == {*extras.MODULES, "all", "browser", "dev", "docs"}
     (everything,) = optional["all"]
     inside = re.fullmatch(r"bequest\[([\w,]+)\]", everything)
     assert inside is not None
     assert set(inside[1].split(",")) == set(extras.MODULES)
-    # The tests need all of them too.
-    assert {name for extra in extras.MODULES for name in optional[extra]} <= set(optional["dev"])
+    # The tests need all of them too; those of models have a target and a file of their own.
+    models = {extra: optional[extra] for extra in ("torch", "jax")}
+    pinned = (ROOT / "constraints-models.txt").read_text().split()
+    assert {line.partition("==")[0] for line in pinned} == set(models)
+    others = set(extras.MODULES) - set(models)
+    assert {name for extra in others for name in optional[extra]} <= set(optional["dev"])
 
 
 def test_what_builds_it_is_what_tests_the_building():

@@ -20,7 +20,7 @@ EVENTS = [bq.Departure(1, 10), bq.Crash(2, 15), bq.Return(1, 20), bq.Departure(3
 def encoded(engine, **asked):
     problem = bq.problems.quadratics(n=6, dim=2, mu=1.0, L=10.0, seed=3)
     plan = prepare(problem, bq.graphs.complete(6), **asked)
-    return records.encode(fingerprint(plan, engine), engine.run(plan))
+    return records.encode(records.Record(fingerprint(plan, engine), plan.scene, engine.run(plan)))
 
 
 @pytest.fixture(scope="module")
@@ -129,5 +129,5 @@ class Silent(bq.wills.Will):
     ],
 )
 def test_whatever_a_run_comes_to_fits_together(engine, asked):
-    fingerprints, _ = records.decode(encoded(engine, rounds=30, **asked), "run.record")
-    assert fingerprints["the number of nodes"] == "6"
+    read = records.decode(encoded(engine, rounds=30, **asked), "run.record")
+    assert read.fingerprint["the number of nodes"] == "6"

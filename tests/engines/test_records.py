@@ -46,7 +46,7 @@ def planned(name="everything"):
 
 def stored(name="everything"):
     plan = planned(name)
-    return fingerprint(plan, ENGINE), ENGINE.run(plan)
+    return records.Record(fingerprint(plan, ENGINE), plan.scene, ENGINE.run(plan))
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def record():
     """A small one, as bytes."""
     problem = bq.Problem([bq.Quadratic([[1.0]], [0.0]), bq.Quadratic([[3.0]], [4.0])])
     plan = prepare(problem, [(0, 1)], departures=[bq.Departure(1, 2)], rounds=3)
-    return records.encode(fingerprint(plan, ENGINE), ENGINE.run(plan))
+    return records.encode(records.Record(fingerprint(plan, ENGINE), plan.scene, ENGINE.run(plan)))
 
 
 def identical(one, other):
@@ -83,9 +83,10 @@ def identical(one, other):
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_an_outcome_is_read_as_it_was_written(name, tmp_path):
-    own, outcome = stored(name)
+    whole = own, _, outcome = stored(name)
     path = tmp_path / "run.record"
-    records.write(path, own, outcome)
+    records.write(path, whole)
+    identical(whole, records.decode(path.read_bytes(), path))
     found = records.find(path, own)
     identical(outcome, found)
     plan = planned(name)
@@ -99,8 +100,8 @@ def test_outcomes_of_real_nodes_are_read_as_they_were_written():
     engine = bq.engines.Loop(hosts=2)
     plan = planned()
     outcome = engine.run(plan)
-    data = records.encode(fingerprint(plan, engine), outcome)
-    identical(outcome, records.decode(data, "here")[1])
+    data = records.encode(records.Record(fingerprint(plan, engine), plan.scene, outcome))
+    identical(outcome, records.decode(data, "here").outcome)
 
 
 def test_there_is_no_record():
@@ -140,7 +141,7 @@ def signed(content, version=records.VERSION):
         (b"{}", "too short"),
         (b"x" * 100, "does not begin like one"),
         (pickle.dumps({"fingerprint": "", "outcome": list(range(100))}), "does not begin like one"),
-        (signed(b"", version=2), "in version 2 of the format; we read version 1"),
+        (signed(b"", version=1), "in version 1 of the format; we read version 2"),
         (signed(b""), "does not hold an outcome"),
         (signed(b"\x80"), "does not hold an outcome"),  # an empty mapping
         (signed(b"\x91" * 100_000 + b"\x90"), "does not hold an outcome"),  # deeply nested
@@ -162,9 +163,10 @@ def test_pipes_and_folders_are_refused_and_not_waited_for(tmp_path):
 
 
 def test_the_record_of_another_run_is_refused_and_named(tmp_path):
-    own, outcome = stored("compared")
+    whole = stored("compared")
+    own = whole.fingerprint
     path = tmp_path / "run.record"
-    records.write(path, own, outcome)
+    records.write(path, whole)
     before = path.read_bytes()
     for part in own:
         other = own | {part: "another"}

@@ -285,9 +285,9 @@ OBJECTIVES = {
         "eigenvalue -1e-09",
     ),
     "negative curvature": (
-        lambda: bq.Function(lambda x: (x @ x / 2, x), dim=1, curvature=(-1, 1)),
+        lambda: bq.Function(lambda x: (-x @ x / 2, -x), dim=1),
         errors.NotConvex,
-        "-1",
+        "eigenvalue -1",
     ),
     "reversed curvature": (
         lambda: bq.Curvature(2.0, 1.0),

@@ -358,8 +358,9 @@ def test_adaptive_does_not_need_the_optimum_and_does_not_get_it(make):
     for one, other in zip(known.departures, blind.departures, strict=True):
         assert one.choice == other.choice
         assert one.predicted == other.predicted
-        # where something was believed, what each size would cost
-        assert set(one.predicted) in ({"drift", "full"}, set())
+        # what each size would cost
+        assert {one.choice} < set(one.predicted) <= {"drift", "consensus", "full"}
+        assert all(f"with {size} vectors" in one.why for size in ("2", f"{one.vectors:g}"))
         assert set(one.hindsight) == set(one.predicted)
         assert other.hindsight == {}
     with pytest.raises(bq.errors.OptimumUnknown):

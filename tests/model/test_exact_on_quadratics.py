@@ -151,3 +151,32 @@ def test_a_node_without_a_path_knows_whether_its_loss_is_a_quadratic(name):
     # a function does not know that it is one, and can be asked
     assert newcomer(loss).is_quadratic is (quadratic or name == "function")
     assert bq.wills.FullHessian().decide(newcomer(loss)).choice == "full"
+
+
+@pytest.mark.parametrize("later", [bq.Forget(0, 680), bq.Join(5, 680)], ids=["forget", "join"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_default_leaves_nothing_out_late_in_a_run(seed, later):
+    """Two vectors would do at the optimum as it is, but a later event moves it."""
+    problem = bq.problems.quadratics(n=6, dim=6, mu=1.0, L=10.0, seed=seed, basis="tilted")
+    run = bq.solve(
+        problem,
+        bq.graphs.complete(6),
+        departures=[bq.Departure(0, 600), bq.Departure(2, 660), later],
+        method=bq.GradientTracking(),
+        rounds=700,
+    )
+    assert [record.vectors for record in run.departures] == [5.5, 5.5]
+    assert run.limit_error <= 1e-9 * (1 + np.linalg.norm(run.optimum))
+
+
+@pytest.mark.parametrize("dim", [1, 4, 20])
+def test_two_vectors_hold_all_of_a_loss_that_is_curved_alike_in_all_directions(dim):
+    rng = np.random.default_rng(dim)
+    losses = [
+        bq.Quadratic(k * np.eye(dim), 5 * rng.standard_normal(dim)) for k in (1.0, 2.0, 3.0, 4.0)
+    ]
+    run = bq.solve(
+        bq.Problem(losses), bq.graphs.ring(4), departures=[bq.Departure(1, 30)], rounds=60
+    )
+    assert run.departures[0].vectors == 2
+    assert run.limit_error <= 1e-12 * (1 + np.linalg.norm(run.optimum))

@@ -316,7 +316,7 @@ def test_a_loss_that_is_not_finite_and_not_checked_has_no_curvature_to_estimate(
 
 
 def test_an_impossible_range_is_refused():
-    with pytest.raises(bq.errors.NotConvex):
+    with pytest.raises(bq.errors.InvalidObjective, match="along a random direction"):
         bq.Function(RIGHT, dim=DIM, curvature=(-1.0, 1.0))
     with pytest.raises(bq.errors.InvalidObjective):
         bq.Function(RIGHT, dim=DIM, curvature=(2.0, 1.0))

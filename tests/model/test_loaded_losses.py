@@ -16,7 +16,6 @@ from bequest.errors import (
     InvalidData,
     InvalidObjective,
     InvalidWill,
-    NotConvex,
     OptimumUnknown,
 )
 from bequest.model.graph import epoch_edges
@@ -141,7 +140,6 @@ def test_it_goes_by_the_declared_range_also_once_it_is_loaded():
         ({"curvature": None}, InvalidObjective, "not declared", r"On the host .*loader\(\).curv"),
         ({"curvature": 3.0}, InvalidObjective, "The curvature is 3.0", "On the host"),
         ({"curvature": (2.0, 1.0)}, InvalidObjective, "a <= b", "eigenvalue"),
-        ({"curvature": (-1.0, 1.0)}, NotConvex, "not convex", "a >= 0"),
         ({"dim": 0}, DimensionMismatch, "dim is 0", "whole number"),
         ({"dim": 2.5}, DimensionMismatch, "dim is 2.5", "whole number"),
         ({"loader": "silo3.npz"}, InvalidObjective, 'path "silo3.npz"', "bequest.data.loader"),

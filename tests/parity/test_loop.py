@@ -158,9 +158,8 @@ def test_wills_that_extrapolate(seed):
 
 
 @pytest.mark.parametrize("seed", seeds(range(30), quick=8))
-@pytest.mark.parametrize("will", [will for will in BEYOND if will != bq.wills.Adaptive()])
+@pytest.mark.parametrize("will", BEYOND)
 def test_extrapolations_agree_as_far_as_they_can(seed, will):
-    """Adaptive is left out: where two branches are equally good, the last digit chooses."""
     scene = scenarios.scenario(seed)
     vector, loop = solved(scene, will), solved(scene, will, Loop())
     assert [record.choice for record in vector.departures] == [
@@ -168,6 +167,34 @@ def test_extrapolations_agree_as_far_as_they_can(seed, will):
     ]
     scale = 1.0 + float(np.abs(vector.x).max())
     np.testing.assert_allclose(vector.x, loop.x, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("later", [bq.Forget(0, 685), bq.Join(5, 685)], ids=["forget", "join"])
+@pytest.mark.parametrize("will", [bq.wills.Drift(1), bq.wills.Drift(2), bq.wills.Adaptive()])
+@pytest.mark.parametrize("seed", seeds(range(10), quick=3))
+def test_what_is_sent_late_in_a_run_is_not_rounding(seed, will, later):
+    """Where the nodes have settled, what is left of their paths is rounding.
+
+    It must not choose the directions of a sketch, nor the size of a message: once a later event
+    moves the target, memories that differ lead elsewhere.
+    """
+    problem = bq.problems.quadratics(n=6, dim=6, mu=1.0, L=10.0, seed=seed, basis="tilted")
+    events = [bq.Departure(0, 600), bq.Departure(2, 660), later]
+    vector, loop = (
+        bq.solve(
+            problem,
+            bq.graphs.complete(6),
+            departures=events,
+            will=will,
+            method=bq.GradientTracking(),
+            rounds=700,
+            engine=engine,
+        )
+        for engine in (None, Loop())
+    )
+    assert [one_story(r) for r in vector.departures] == [one_story(r) for r in loop.departures]
+    scale = float(np.abs(vector.limit).max())
+    np.testing.assert_allclose(vector.limit, loop.limit, rtol=0, atol=1e-6 * scale)
 
 
 @pytest.mark.parametrize("seed", seeds(range(60), quick=8))

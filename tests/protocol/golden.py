@@ -16,6 +16,7 @@ import numpy as np
 
 from bequest.core.farewell import Farewell
 from bequest.core.legacy import Legacy
+from bequest.core.samples import Clusters
 from bequest.protocol import messages as m
 from bequest.protocol import wire
 
@@ -30,6 +31,15 @@ SKETCHED = Legacy(
     np.array([1.0, -1.0]),
     frozenset({300, 9}),
 )
+SAMPLES = (
+    Clusters(
+        (4,), ("softmax", (3.0,)), [0.5, 0.25, 0.25], [0, 1, 2], np.arange(6.0).reshape(3, 2) / 8,
+        np.arange(12.0).reshape(3, 2, 2) / 16, (4, 17),
+    ),
+    Clusters((9,), ("huber", (0.5,)), [0.5, 0.5], [], [[1.0, -2.0], [0.5, 1e300]],
+            np.empty((2, 0, 2)), (9, 3)),
+)  # fmt: skip
+TELLING = Legacy(0.125, np.zeros(6), 0.0, {4: 1, 9: 1}, samples=SAMPLES)
 FULL = Legacy(0.0, np.array([1.0, 2.0]), 7.0, {0: 1}, np.array([[1.0, 2.0], [3.0, 4.0]], order="F"))
 ARRANGE = m.Arrange(
     epoch=3,
@@ -67,6 +77,7 @@ EXAMPLES: dict[str, tuple[int, int, m.Message, str]] = {
     "Exchange": (0, 1, m.Exchange(2, 1234, SPECIAL), "float64"),
     "Exchange-float32": (0, 1, m.Exchange(2, 1234, SPECIAL), "float32"),
     "Farewell": (4, 300, Farewell(4, 17, SKETCHED, np.array([0.1, 0.2, 0.3]), epoch=2), "float64"),
+    "Farewell-samples": (4, 300, Farewell(4, 17, TELLING, np.arange(6.0), epoch=2), "float64"),
     "Checkpoint": (1, 2, m.Checkpoint(1, 20, SKETCHED, SKETCHED + SKETCHED), "float64"),
     "Checkpoint-first": (1, 2, m.Checkpoint(1, 0, Legacy.zero(2), None), "float64"),
     "Kept": (2, 1, m.Kept(1), "float64"),

@@ -34,8 +34,9 @@ from protocol.test_steward import (
 import bequest as bq
 from bequest.core.farewell import Farewell
 from bequest.core.legacy import Legacy
+from bequest.core.samples import Clusters
 from bequest.protocol import messages as m
-from bequest.protocol import wire
+from bequest.protocol import scrutiny, wire
 from bequest.protocol.events import Committed, Dropped, Failed, Lost, Received, Send
 from bequest.protocol.iterate import Iterate
 from bequest.protocol.node import Node
@@ -240,6 +241,70 @@ IMPOSSIBLE_MEMORIES = {
     "nowhere": of({2: 1}, p=np.array([NAN])),
     "elsewhere": of({2: 1}, p=np.zeros(2)),
 }
+
+
+def telling(lineage, **changes):
+    """A memory with samples of a logistic loss in one dimension."""
+    usual = {
+        "origins": (2,),
+        "form": ("logistic", ()),
+        "shares": [0.5, 0.5],
+        "labels": [-1.0, 1.0],
+        "means": [[1.0], [2.0]],
+        "factors": np.zeros((2, 0, 1)),
+        "key": (2, 5),
+    }
+    return of(lineage, eta=0.1, samples=(Clusters(**(usual | changes)),))
+
+
+IMPOSSIBLE_SAMPLES = {
+    "of another node": telling({2: 1}, origins=(3,)),
+    "of no node": telling({2: 1}, origins=()),
+    "taken out": telling({2: 1}, sign=-1),
+    "not numbers": telling({2: 1}, means=[[1.0], [NAN]]),
+    "that count less than nothing": telling({2: 1}, shares=[1.5, -0.5]),
+    "of an unknown loss": telling({2: 1}, form=("hinge", ())),
+    "of another space": telling(
+        {2: 1}, means=[[1.0, 1.0], [2.0, 2.0]], factors=np.zeros((2, 0, 2))
+    ),
+    "of a third class": telling({2: 1}, labels=[-1.0, 3.0]),
+    "without classes": telling({2: 1}, labels=[]),
+    "of a loss without its parameter": telling(
+        {2: 1},
+        form=("huber", ()),
+        labels=[],
+        means=[[1.0, 1.0], [2.0, 2.0]],
+        factors=np.zeros((2, 0, 2)),
+    ),
+    "of one class of none": telling({2: 1}, form=("softmax", ())),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE_SAMPLES)
+def test_samples_that_cannot_be_right_are_not_inherited(name):
+    node = heir()
+    wrong = Farewell(2, 0, IMPOSSIBLE_SAMPLES[name], np.zeros(1), epoch=2)
+    check_accused(node, 2, wrong)
+    assert give(node, 2, Farewell(2, 0, telling({2: 1}), np.zeros(1), epoch=2))
+
+
+def test_more_points_than_fit_are_not_drawn(monkeypatch):
+    monkeypatch.setattr(scrutiny, "_MOST_DRAWN", 1)
+    check_accused(heir(), 2, Farewell(2, 0, telling({2: 1}), np.zeros(1), epoch=2))
+
+
+def test_a_node_takes_no_statistics_where_they_are_forbidden():
+    node = heir()
+    node.executor.setting = replace(node.executor.setting, statistics=False)
+    check_accused(node, 2, Farewell(2, 0, telling({2: 1}), np.zeros(1), epoch=2))
+
+
+def test_a_checkpoint_with_samples_that_cannot_be_right_is_not_kept():
+    node = newcomer(State.PREPARING)
+    told = telling({0: 1}, origins=(0,))
+    wrong = replace(told, samples=(replace(told.samples[0], form=("hinge", ())),))
+    check_accused(node, 0, m.Checkpoint(2, 0, wrong, None))
+    assert give(node, 0, m.Checkpoint(2, 0, told, of({7: 1})))
 
 
 def heir():

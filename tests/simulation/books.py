@@ -36,7 +36,17 @@ def identical(one: Legacy, other: Legacy) -> bool:
         and np.array_equal(one.p, other.p)
         and np.array_equal(one.factor, other.factor)
         and np.array_equal(one.weights, other.weights)
+        and told(one) == told(other)
     )
+
+
+def told(legacy: Legacy, sign: int = 1) -> tuple[tuple[object, ...], ...]:
+    """Return what its samples are, to the last bit, in an order of their own."""
+    parts = (
+        (part.origins, part.form, part.key, sign * part.sign, *(a.tobytes() for a in part.arrays))
+        for part in legacy.samples
+    )
+    return tuple(sorted(parts))
 
 
 @dataclass(frozen=True)
@@ -55,12 +65,14 @@ class Entry:
     blended: frozenset[int] = frozenset()
     scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
     is_exact: bool = True
+    samples: tuple[tuple[object, ...], ...] = ()
 
     @classmethod
     def of(cls, legacy: Legacy) -> Entry:
         H = legacy.hessian()
         size = 1 + np.abs(H).max(), 1 + np.abs(legacy.p).max(), 1 + abs(legacy.c)
-        return cls(H, legacy.p, legacy.c, dict(legacy.lineage), legacy.blended, size)
+        lineage = dict(legacy.lineage)
+        return cls(H, legacy.p, legacy.c, lineage, legacy.blended, size, samples=told(legacy))
 
     @classmethod
     def zero(cls, dim: int) -> Entry:
@@ -70,6 +82,10 @@ class Entry:
         nodes = {*self.lineage, *other.lineage}
         shares = {n: self.lineage.get(n, 0) + sign * other.lineage.get(n, 0) for n in nodes}
         inside = {node: share for node, share in sorted(shares.items()) if share}
+        if sign > 0:
+            samples = tuple(sorted(self.samples + other.samples))
+        else:
+            samples = tuple(part for part in self.samples if part not in other.samples)
         return Entry(
             self.H + sign * other.H,
             self.p + sign * other.p,
@@ -78,6 +94,7 @@ class Entry:
             (self.blended | other.blended) & inside.keys(),
             tuple(a + b for a, b in zip(self.scale, other.scale, strict=True)),
             self.is_exact and other.is_exact,
+            samples,
         )
 
     def is_in(self, legacy: Legacy) -> bool:
@@ -88,6 +105,7 @@ class Entry:
             abs(legacy.c - self.c),
         )
         close = all(gap <= _ROUNDING * s for gap, s in zip(gaps, self.scale, strict=True))
+        close = close and told(legacy) == self.samples
         return close and (dict(legacy.lineage), legacy.blended) == (self.lineage, self.blended)
 
 

@@ -72,6 +72,8 @@ GENERATIONS[4] = (GENERATIONS[3][0] + ("torn", "orphans"), GENERATIONS[2][1] + (
 GENERATIONS[5] = GENERATIONS[4]
 # Nodes iterate by any method that gets there, with any metric.
 GENERATIONS[6] = GENERATIONS[5]
+# Some losses have samples, and some leavers hand over what these look like.
+GENERATIONS[7] = GENERATIONS[6]
 LATEST = max(GENERATIONS)
 # How often a day can come to a standstill that an appointment ends.
 _MOVES = 100
@@ -111,6 +113,8 @@ def day(seed: int, generation: int = LATEST) -> Day:
     n, dim = int(rng.integers(2, 9)), int(rng.integers(1, 4))
     kind = str(rng.choice(["isotropic", "isotropic", "full", "general"]))
     problem = _problem(rng, n, dim, kind)
+    if generation > 6 and seed % 13 in (1, 3, 4):
+        kind, problem = "samples", _sampled(seed, n, dim)
     absent = frozenset()
     graph = _graph(rng, n)
     joiner = n - 1
@@ -123,6 +127,7 @@ def day(seed: int, generation: int = LATEST) -> Day:
             bq.wills.Consensus(), bq.wills.LocalTrack(), bq.wills.Forgetful(), bq.wills.Classic(),
             bq.wills.Drift(1), bq.wills.Adaptive(),
         ],
+        "samples": [bq.wills.Replay(rank=1), bq.wills.Replay(centroids=2), bq.wills.Consensus()],
     }[kind]  # fmt: skip
     rounds = int(rng.integers(8, 30))
     choices = {node: wills[int(rng.integers(len(wills)))] for node in range(n)}
@@ -239,6 +244,19 @@ def _problem(rng, n, dim, kind):
         else:
             root = rng.standard_normal((dim, dim)) / np.sqrt(dim)
             losses.append(bq.Quadratic(root @ root.T + 0.3 * np.eye(dim), centre))
+    return bq.Problem(losses)
+
+
+def _sampled(seed, n, dim):
+    rng = np.random.default_rng([seed, 7])
+    losses = []
+    for _ in range(n):
+        X = rng.standard_normal((int(rng.integers(3, 8)), dim)) + rng.standard_normal(dim)
+        y = rng.standard_normal(len(X))
+        if rng.random() < 0.5:
+            losses.append(bq.Logistic(X, y > 0, l2=0.3))
+        else:
+            losses.append(bq.LeastSquares(X, y, l2=0.3))
     return bq.Problem(losses)
 
 

@@ -25,8 +25,10 @@ _COUPLED = ("NIDS", "ADMM")
 def bound(method: Method, objective: Objective, inherited: Legacy) -> np.ndarray:
     """M: above the Hessian of what a node minimises."""
     if getattr(method, "metric", "scalar") == "hessian":
-        return objective.bound() + inherited.hessian()
+        drawn = sum(part.evaluated.bound() for part in inherited.samples)
+        return objective.bound() + inherited.hessian() + drawn
     top = float(np.linalg.eigvalsh(inherited.hessian())[-1])
+    top += sum(part.evaluated.curvature.b for part in inherited.samples)
     return max(objective.curvature.b + top, 0.0) * np.eye(inherited.dim)
 
 

@@ -13,6 +13,7 @@ from bequest.core import topology
 from bequest.core.legacy import Legacy
 from bequest.core.recall import Balance
 from bequest.engines.runtime.ledger import Ledger
+from bequest.model import pseudo_samples
 from bequest.protocol import drafting
 from bequest.protocol import messages as m
 from bequest.protocol.change import Change
@@ -676,3 +677,39 @@ def slope_given_back_without_its_gradient(patch):
         original(self, x, after)
 
     patch.setattr(Iterate, "enter", enter)
+
+
+@mutant
+def samples_not_inherited(patch):
+    """Of what a leaver hands over only the quadratic arrives."""
+
+    def forget(self, effects):
+        self.inherited = replace(self.inherited, samples=())
+        return effects
+
+    _after(patch, Preparation, "take_over", forget)
+
+
+@mutant
+def points_drawn_with_a_key_of_the_heir(patch):
+    """Every holder of a memory draws other points from it."""
+
+    def other(self, legacy):
+        def draw(part):
+            return pseudo_samples.evaluated(replace(part, key=(99, 99)), self.objective)
+
+        blank = tuple(replace(part, loss=None) for part in legacy.samples)
+        return replace(legacy, samples=blank).drawn_by(draw)
+
+    patch.setattr(Iterate, "drawn", other)
+
+
+@mutant
+def withdrawn_samples_stay(patch):
+    """What is taken back leaves its samples behind."""
+    original = Legacy.without
+
+    def without(self, part, *, at):
+        return replace(original(self, part, at=at), samples=self.samples)
+
+    patch.setattr(Legacy, "without", without)

@@ -38,6 +38,13 @@ class EngineName(StrEnum):
     RAY = "ray"
 
 
+class DemoModel(StrEnum):
+    """What the silos of the demonstration train."""
+
+    SOFTMAX = "softmax"
+    MLP = "mlp"
+
+
 class DemoEngine(StrEnum):
     """The engines of the demonstration."""
 
@@ -109,7 +116,11 @@ def run_command(
     ] = None,
     curves: Annotated[
         bool,
-        typer.Option("--curves", help="Put a number per round into the JSON, for bequest plot."),
+        typer.Option("--curves", help="Put every round into the results, and not only some."),
+    ] = False,
+    view: Annotated[
+        bool,
+        typer.Option("--view", help="Serve a page on this machine on which it can be watched."),
     ] = False,
 ) -> None:
     """Run every will of a run file with every seed, and compare them.
@@ -132,6 +143,7 @@ def run_command(
             resume=resume,
             model=model,
             curves=curves,
+            view=view,
         )
     )
 
@@ -157,7 +169,7 @@ def predict_command(
 @app.command("plot")
 def plot_command(
     *,
-    results: Annotated[Path, typer.Argument(help="What bequest run --curves -o has written.")],
+    results: Annotated[Path, typer.Argument(help="What bequest run -o RESULTS.json has written.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The figure: .png, .svg or .pdf.")
     ] = Path("curves.png"),
@@ -253,12 +265,39 @@ def replay_command(
     raise typer.Exit(replay_log(log, node=node, until=until, tail=tail))
 
 
+@app.command("view")
+def view_command(
+    *,
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="A record (bequest run --record), a log (--log), or what --json has printed."
+        ),
+    ],
+    other: Annotated[
+        Path | None, typer.Argument(metavar="[RUN2]", help="Another one, to show beside it.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The page; by default next to RUN, as .html."),
+    ] = None,
+) -> None:
+    """Write one page on which a run can be watched: it works offline, in any browser.
+
+    The network, who left and who remembers whom, and the curves, round by round; two runs side by
+    side. Of a run that broke off, or goes on, what is there so far. See bequest docs view.
+    """
+    from bequest.cli.view import write_page
+
+    write_page([run] if other is None else [run, other], output=output)
+
+
 @app.command("demo")
 def demo_command(
     *,
     seed: Annotated[int, typer.Option(min=0, help="Of the network and the test images.")] = 4,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder for the figure.")
+        Path, typer.Option("--output", "-o", help="The folder for the figure and the page.")
     ] = Path("out/demo"),
     engine: Annotated[
         DemoEngine,
@@ -268,17 +307,25 @@ def demo_command(
         str | None,
         typer.Option(help="Of a cluster on this machine; without one it is started (ray only)."),
     ] = None,
+    model: Annotated[
+        DemoModel, typer.Option(help="mlp: a neural network of torch, trained on minibatches.")
+    ] = DemoModel.SOFTMAX,
 ) -> None:
     """Show the silo that took digit 7 with it: what is left of it, under every will.
 
     Ten silos hold one handwritten digit each; three of them leave. Needs scikit-learn, and
-    matplotlib or Ray: pip install "bequest[data,plot]", or "bequest[data,ray]".
+    matplotlib or Ray: pip install "bequest[data,plot]", or "bequest[data,ray]"; a network needs
+    "bequest[data,torch]".
     """
     # These arrays are too small to share among threads, which get in each other's way instead.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from bequest.cli.demo import demonstrate, demonstrate_for_real
+    from bequest.cli.demo import demonstrate, demonstrate_for_real, demonstrate_network
 
-    if engine is DemoEngine.RAY:
+    if model is DemoModel.MLP:
+        if engine is DemoEngine.RAY:
+            raise typer.BadParameter("The network is trained by the vector engine.")
+        demonstrate_network(seed=seed)
+    elif engine is DemoEngine.RAY:
         demonstrate_for_real(seed=seed, address=address)
     else:
         demonstrate(seed=seed, folder=output)

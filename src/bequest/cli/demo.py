@@ -1,4 +1,4 @@
-"""``bequest demo``: the silo that took digit 7 with it, in two tables and one figure."""
+"""``bequest demo``: the silo that took digit 7 with it, in two tables, one figure and a page."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from bequest.cli.live import watching
 from bequest.cli.terminal import Meter, Terminal, table
 from bequest.demo import cluster, digits
 from bequest.engines import Ray
+from bequest.view.page import page_of
+from bequest.view.reading import shown
+from bequest.view.scenery import staged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +55,36 @@ def demonstrate(*, seed: int, folder: Path) -> None:
             )
     written = _draw(comparison, folder)
     out.print(f"\nwritten to {' and '.join(map(str, written))}")
+    page = folder / "digits.html"
+    # The runs of the figure: forgetting beside remembering.
+    runs = [shown(one.run, f"{one.will}, {one.schedule}") for one in comparison.runs]
+    files.write(page, page_of(staged(runs)))
+    out.print(f"watch it in a browser: {page}")
+
+
+def demonstrate_network(*, seed: int) -> None:
+    """Tell the same story with a neural network; print the table."""
+    extras.need("data", "torch", what="The demonstration with a network")
+    from bequest.demo import networks
+
+    with Meter(len(networks.WILLS) * networks.ROUNDS) as meter:
+        graded = networks.study(seed, watch=meter.part)
+    out = Terminal()
+    out.print(
+        "Ten silos, one handwritten digit each, train one neural network on minibatches of 16.\n"
+        f"Then the silos of {_listed(digits.LEAVERS)} leave for good, after rounds "
+        f"{_listed(networks.LEAVE_AFTER)} of {networks.ROUNDS}.\n"
+    )
+    rows = [
+        [one.will, f"{one.vectors:.2f}" if one.vectors else "", *_percent(one.score)]
+        for one in graded
+    ]
+    out.print(table(["will", "vectors", "right", *map(str, digits.DIGITS)], rows, text=(0,)))
+    out.print(
+        "\nright: percent of the test images that the survivors' mean model gets right\n"
+        "0 to 9: the same for the images of one digit (recall)\n"
+        "vectors: the largest farewell, in vectors of as many numbers as the network has parameters"
+    )
 
 
 def demonstrate_for_real(*, seed: int, address: str | None) -> None:
@@ -82,6 +115,7 @@ def demonstrate_for_real(*, seed: int, address: str | None) -> None:
 
 def _legend(comparison: Comparison) -> str:
     return (
+        "sent: the largest farewell, in vectors as long as the model\n"
         f"right: percent of the {comparison.exam.y.size} test images that the survivors' mean "
         "model gets right\n"
         "0 to 9: the same for the images of one digit (recall)\n"
@@ -90,9 +124,11 @@ def _legend(comparison: Comparison) -> str:
 
 
 def _table(comparison: Comparison, schedule: str) -> object:
-    rows = [[_NOBODY, *_percent(comparison.nobody_left)]]
-    rows += [[scored.will, *_percent(scored.score)] for scored in comparison.under(schedule)]
-    return table(["will", "right", *comparison.exam.classes], rows, text=(0,))
+    rows = [[_NOBODY, "", *_percent(comparison.nobody_left)]]
+    for scored in comparison.under(schedule):
+        largest = max(record.vectors for record in scored.run.departures)
+        rows.append([scored.will, f"{largest:g}", *_percent(scored.score)])
+    return table(["will", "sent", "right", *comparison.exam.classes], rows, text=(0,))
 
 
 def _percent(score: Score) -> list[str]:

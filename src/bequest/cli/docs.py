@@ -8,7 +8,7 @@ from bequest.cli.guard import not_found
 from bequest.cli.terminal import Terminal, pairs
 
 # The page to begin with comes first.
-_FIRST = ("quickstart", "run-file", "choosing-a-will")
+_FIRST = ("index", "does-this-help-me", "tutorial", "quickstart", "run-file", "choosing-a-will")
 
 
 def show(page: str | None) -> None:

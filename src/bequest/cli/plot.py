@@ -15,33 +15,35 @@ if TYPE_CHECKING:
 
 
 def plot_results(path: Path, output: Path) -> None:
-    """Draw every run of a results file that has curves."""
+    """Draw every run of a results file."""
     extras.need("plot", what="bequest plot")
     files.check_writable(output)
     raw = files.read(path)
     try:
         document = json.loads(raw or b"")
         silos = document.get("silos", [])
-        lines = [_line(run, silos) for run in document["runs"] if "curves" in run]
+        lines = [_line(run, silos) for run in document["runs"]]
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise InvalidResult(
             f"{path} holds no results of bequest run.",
-            remedy="Name a file that bequest run --curves -o has written.",
+            remedy="Name a JSON file that bequest run -o has written.",
         ) from error
-    if not lines:
-        raise InvalidResult(
-            f"{path} has no curves.", remedy="Write it with bequest run FILE --curves -o RESULTS."
-        )
     draw(lines, output)
     Terminal().print(f"written to {output}")
 
 
 def _line(run: dict[str, Any], silos: list[str]) -> Line:
     curves = run["curves"]
-    measure = "error" if "error" in curves else "gradient_norm"
+    measure = "gradient_norm" if curves["error"] is None else "error"
     left = [
         (record["round"], silos[record["node"]] if silos else f"node {record['node']}")
         for record in run["departures"]
     ]
+    came = [one["round"] for one in run["changes"] if one["kind"] in ("return", "join")]
+    there = run["network"]["nodes"] - len(run["network"]["absent"])
+    alive = [
+        there + sum(when <= t for when in came) - sum(when <= t for when, _ in left)
+        for t in curves["rounds"]
+    ]
     title = f"{run['will']}, seed {run['seed']}"
-    return Line(title, measure, curves[measure], left, curves["nodes"])
+    return Line(title, measure, curves["rounds"], curves[measure], left, alive)

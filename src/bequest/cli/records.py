@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from bequest.engines import Engine
     from bequest.model.outcome import Outcome
+    from bequest.model.plan import Plan
 
 
 class Records:
@@ -68,10 +69,10 @@ class RecordFile:
         """
         return records.find(self.path, own) if self.resume else None
 
-    def keep(self, own: Mapping[str, str], engine: Engine, outcome: Outcome) -> None:
+    def keep(self, own: Mapping[str, str], plan: Plan, engine: Engine, outcome: Outcome) -> None:
         """Write down a run that is done."""
         if not isinstance(engine, Ray):  # Ray writes it itself, also if no driver waits
-            records.write(self.path, own, outcome)
+            records.write(self.path, records.Record(own, plan.scene, outcome))
 
     def kept_by(self, engine: Engine) -> Engine:
         """Return the engine with what it takes to find the run again if we are killed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bequest import journal
@@ -15,15 +14,15 @@ from bequest.journal import End
 from bequest.protocol.events import Committed
 from bequest.protocol.messages import STEWARD
 from bequest.replay import Replay
-from bequest.runfile import understand
+from bequest.runfile.logs import job_of
 from bequest.solver import carry_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-    from bequest.journal import Entry, Log, LoggedEvent
+    from bequest.journal import Entry, LoggedEvent
     from bequest.protocol.events import Effect
-    from bequest.runfile import Job
 
 _DIFFERS = 1
 
@@ -31,7 +30,7 @@ _DIFFERS = 1
 def replay_log(path: Path, *, node: str | None, until: int | None, tail: int | None) -> int:
     """Replay a log, print what was asked for, and return the exit code."""
     log = journal.read(path)
-    job = _job_of(log)
+    job = job_of(log)
     process = None if node is None else _process(node, job.plan.problem.n)
     label, version = _printable(job.label), log.provenance.get("bequest")
     print(f"{log.path}: {label}, seed {job.seed}, bequest {version}")
@@ -52,24 +51,6 @@ def replay_log(path: Path, *, node: str | None, until: int | None, tail: int | N
         raise
     reader.finish(identical=True)
     return 0
-
-
-def _job_of(log: Log) -> Job:
-    """Return the run that a log is of."""
-    origin = log.origin
-    if origin is None:
-        raise InvalidLog(
-            f"{log.path} is of a run in Python, and does not say what was solved.",
-            remedy="Call bequest.solve as then, with engine=bequest.replay.Replay(log).",
-        )
-    file = understand(origin.toml, Path(origin.file), method=origin.method)
-    job = file.job(origin.label, origin.seed)
-    if job is None:
-        raise InvalidLog(
-            f'{log.path}: its run file has no will "{origin.label}" with seed {origin.seed}.',
-            remedy="Write it anew with bequest run --log.",
-        )
-    return job
 
 
 def _process(name: str, n: int) -> int:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from bequest import extras, files
 from bequest.cli.guard import not_found
-from bequest.cli.terminal import Meter, Terminal
-from bequest.paper import studies
+from bequest.cli.terminal import Meter, Terminal, table
+from bequest.paper import ASIDE, aside, studies
 from bequest.paper.report import pages
 from bequest.paper.studies.study import carry_out
 
@@ -20,7 +20,9 @@ def reproduce(names: Sequence[str], *, folder: Path, again: bool) -> None:
     """Compute the missing results, then write the report from the result files."""
     wanted = [studies.find(name) for name in _checked(names)]
     needed = {extra for study in wanted for extra in study.needs}
-    extras.need("plot", *needed, what="The report on these studies")
+    if any(study.name in studies.NAMES for study in wanted):
+        needed.add("plot")
+    extras.need(*needed, what="The report on these studies")
     files.make_folder(folder)
     out = Terminal()
     with Meter(sum(len(study.cases) for study in wanted)) as meter:
@@ -30,16 +32,27 @@ def reproduce(names: Sequence[str], *, folder: Path, again: bool) -> None:
 
         tally = carry_out(wanted, folder, again=again, progress=progress)
     out.print(_summary(tally.computed, tally.kept))
-    written = pages.build(folder)
-    out.print(f"report: {next(path for path in written if path.name == 'index.html')}")
+    for study in wanted:
+        if study.name in ASIDE:
+            _tell(study.name, folder, out)
+    if any(study.name in studies.NAMES for study in wanted):
+        written = pages.build(folder)
+        out.print(f"report: {next(path for path in written if path.name == 'index.html')}")
+
+
+def _tell(name: str, folder: Path, out: Terminal) -> None:
+    for title, headers, rows in aside.tables(name, folder):
+        out.print(f"\n{title}\n")
+        out.print(table(headers, rows, text=(0,)))
 
 
 def _checked(names: Sequence[str]) -> Sequence[str]:
+    known = (*studies.NAMES, *ASIDE)
     for name in names:
-        if name not in studies.NAMES:
-            raise not_found("study", name, studies.NAMES)
+        if name not in known:
+            raise not_found("study", name, known)
     # in the order of the report, each once
-    return [name for name in studies.NAMES if name in names] if names else studies.NAMES
+    return [name for name in known if name in names] if names else studies.NAMES
 
 
 def _summary(computed: int, kept: int) -> str:

@@ -15,6 +15,7 @@ from bequest.cli.live import watching
 from bequest.cli.model import model_name, save_model
 from bequest.cli.records import Records
 from bequest.cli.results import SHOWN, RunFileResults, print_found
+from bequest.cli.serving import seen_by, serving, watched
 from bequest.cli.terminal import Meter, Terminal
 from bequest.cli.tidy import KINDS, row_of, write_rows
 from bequest.documents import document_of, score_of
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from bequest.model.plan import Plan
     from bequest.model.run import Run
     from bequest.runfile import Job, RunFile
+    from bequest.view.live import LivePage
 
 _FORMAT = 1
 
@@ -56,6 +58,7 @@ def run_file(
     resume: bool = False,
     model: Path | None = None,
     curves: bool = False,
+    view: bool = False,
 ) -> int:
     """Carry out a run file; return the exit code."""
     planned = [
@@ -89,7 +92,8 @@ def run_file(
             place = log / _log_name(number, len(file))
             if os.path.lexists(place):
                 files.check_writable(place)
-    found = _carry_out(file, log, records, model, curves=curves)
+    with serving(asked=view) as page:
+        found = _carry_out(file, log, records, page, models=model, curves=curves)
     document: dict[str, Any] = {"format": _FORMAT, "file": str(path), "rounds": file.rounds}
     if file.silos:
         document["silos"] = list(file.silos)
@@ -201,9 +205,10 @@ def _carry_out(
     file: RunFile,
     log: Path | None,
     records: Records | None,
-    models: Path | None,
+    page: LivePage | None,
     *,
-    curves: bool,
+    models: Path | None = None,
+    curves: bool = False,
 ) -> RunFileResults:
     """Carry out every run that can be carried out with its will; there is at least one."""
     found = RunFileResults()
@@ -220,7 +225,7 @@ def _carry_out(
                 record = None if records is None else records.at(number)
                 place = None if log is None else log / _log_name(number, len(file))
                 try:
-                    run = _run(file, job, record, title, meter, place)
+                    run = _run(file, job, record, title, meter, place, page)
                 except InvalidWill as error:
                     found.leave_out(job, error)
                     continue
@@ -268,7 +273,13 @@ def _check_records(file: RunFile, records: Records) -> None:
 
 
 def _run(
-    file: RunFile, job: Job, record: RecordFile | None, title: str, meter: Meter, log: Path | None
+    file: RunFile,
+    job: Job,
+    record: RecordFile | None,
+    title: str,
+    meter: Meter,
+    log: Path | None,
+    page: LivePage | None,
 ) -> Run:
     """Carry out one run and record it, or find it on record."""
     plan, engine = job.plan, job.engine
@@ -280,9 +291,9 @@ def _run(
             typer.echo(f"{title}: not run again, it is on record in {record.path}", err=True)
             meter.skip(file.rounds)
             return conclude(plan, done, engine)
-    outcome = _carried_out(file, job, plan, engine, title, meter, log)
+    outcome = _carried_out(file, job, plan, engine, title, meter, log, page)
     if record is not None:
-        record.keep(own, engine, outcome)
+        record.keep(own, plan, engine, outcome)
     return conclude(plan, outcome, engine)
 
 
@@ -294,11 +305,13 @@ def _carried_out(
     title: str,
     meter: Meter,
     log: Path | None,
+    page: LivePage | None,
 ) -> Outcome:
     """Carry out one run, show how it goes, and write its log if there is a place for it."""
+    engine = watched(engine, page, title)
     if isinstance(engine, Ray):
         with watching(title, nodes=plan.problem.n) as see:
-            return replace(engine, watch=see).run(plan)
+            return replace(engine, watch=seen_by(see, page)).run(plan)
     progress = meter.part(title, file.rounds)
     if log is None:
         return engine.run(plan, progress)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from bequest.errors import NotFinite
+from bequest.errors import InvalidInput, NotFinite
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from bequest.errors import InvalidInput
-
-    Vector: TypeAlias = NDArray[np.float64]
-    Matrix: TypeAlias = NDArray[np.float64]
-    Tensor: TypeAlias = NDArray[np.float64]
-    Indices: TypeAlias = NDArray[np.intp]
+Vector: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = NDArray[np.float64]
+Tensor: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.intp]
 
 # The relative rounding of float64.
 EPSILON = float(np.finfo(np.float64).eps)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bequest.errors import InvalidObjective, NotConvex
+from bequest.errors import InvalidObjective
 
 
 @dataclass(frozen=True, slots=True)
 class Curvature:
     """All that the theory needs to know about a loss: a I <= Hessian <= b I everywhere.
 
-    ``a > 0`` is the strongly convex regime (SC), ``a == 0`` the convex regime (C).
+    ``a > 0`` is the strongly convex regime (SC), ``a == 0`` the convex regime (C). Below zero the
+    loss is not convex: a network's is not, and what needs convexity then steps aside.
     ``certified`` tells a proven range from one that was estimated by sampling.
 
     Paper: as:fun, lem:center.
@@ -30,11 +31,6 @@ class Curvature:
             raise InvalidObjective(
                 f"A curvature needs finite bounds a <= b, not a={self.a}, b={self.b}.",
                 remedy="Give the smallest and the largest eigenvalue the Hessian can have.",
-            )
-        if self.a < 0:
-            raise NotConvex(
-                f"The curvature's lower bound is {self.a:.3g}, so the loss is not convex.",
-                remedy="Add regularisation (l2), or give a curvature with a >= 0 if it is convex.",
             )
 
     @property

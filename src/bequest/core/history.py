@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from bequest.core.arrays import Matrix
+    from bequest.core.arrays import Matrix, Vector
 
 PAIRS = 16
 # Pairs older than this share of the epoch are given up first.
@@ -60,10 +60,12 @@ class EpochPath:
     Attributes:
         X: its iterates, one row each.
         Z: its trackers, one row each: estimates of the network's mean gradient at X.
+        length: how many rounds the epoch has had; which of them the pairs are from follows.
     """
 
     X: Matrix
     Z: Matrix
+    length: int = 0
 
     def __len__(self) -> int:
         return len(self.X)
@@ -78,6 +80,16 @@ class EpochPath:
         """
         length = float(np.linalg.norm(np.diff(self.X, axis=0), axis=1).sum())
         return 0 < _STRAIGHT * length <= float(np.linalg.norm(self.X[0] - self.X[-1]))
+
+    def movement(self, rounds: int) -> Vector | None:
+        """Return how far the node has come in about so many rounds; None if it has not moved."""
+        ages = kept(self.length)
+        if len(self) < 2 or len(ages) != len(self):
+            return None
+        ago = [self.length - age for age in reversed(ages)]
+        near = min(range(1, len(self)), key=lambda k: abs(ago[k] - rounds))
+        moved: Vector = self.X[0] - self.X[near]
+        return moved if moved.any() else None
 
     def until(self, latest: int) -> EpochPath:
         """Return the path as it was before its ``latest`` newest pairs."""

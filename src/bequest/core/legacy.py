@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.core import sketch
+from bequest.core import samples, sketch
 from bequest.core.arrays import frozen, is_whole
 from bequest.errors import DimensionMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import ArrayLike
 
     from bequest.core.arrays import Matrix, Vector
+    from bequest.core.samples import Clusters, Evaluated
 
 # Curvature this far below the largest one, left over by sums that cancel, is rounding.
 _ROUNDING = 1e-14
@@ -43,6 +44,8 @@ class Legacy:
         factor: F, one column per direction with a curvature of its own.
         weights: w, one per column; 1 in every legacy that leaves a node, negative only in
             differences.
+        samples: what no quadratic says: clusters of samples, whose loss counts as well. They are
+            there with ``wills.Replay`` only, and sums concatenate them.
         blended: the nodes of the lineage that were compressed (``recompress``) together with
             others: they can be taken out again only approximately.
 
@@ -64,6 +67,7 @@ class Legacy:
     factor: Matrix = field(default_factory=lambda: np.empty((0, 0)))
     weights: Vector = field(default_factory=lambda: np.empty(0))
     blended: frozenset[int] = frozenset()
+    samples: tuple[Clusters, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", frozen(self.p))
@@ -114,21 +118,50 @@ class Legacy:
     def value(self, x: ArrayLike) -> float:
         """Return q(x)."""
         point = np.asarray(x, dtype=float)
-        return float(point @ self.product(point) / 2 + self.p @ point + self.c)
+        bent = float(point @ self.product(point) / 2 + self.p @ point + self.c)
+        return bent + sum(part.sign * part.evaluated.value(point) for part in self.samples)
 
     def gradient(self, x: ArrayLike) -> Vector:
-        """Return the gradient H x + p."""
-        return self.product(np.asarray(x, dtype=float)) + self.p
+        """Return the gradient H x + p, and that of the samples."""
+        point = np.asarray(x, dtype=float)
+        bent: Vector = self.product(point) + self.p
+        return bent + self.sample_gradient(point) if self.samples else bent
+
+    def sample_gradient(self, x: Vector) -> Vector:
+        """Return the gradient of the samples alone, one origin after the other."""
+        total = np.zeros_like(x)
+        for part in self.samples:
+            slope = part.evaluated.gradient(x)
+            total = total + slope if part.sign > 0 else total - slope
+        return total
+
+    def drawn_by(self, draw: Callable[[Clusters], Evaluated]) -> Legacy:
+        """Return the same, with points drawn from samples that have none yet."""
+        if all(part.loss is not None for part in self.samples):
+            return self
+        drawn = (
+            part if part.loss is not None else replace(part, loss=draw(part))
+            for part in self.samples
+        )
+        return replace(self, samples=tuple(drawn))
 
     def product(self, v: Matrix) -> Matrix:
-        """Return H v, for a vector or for the columns of a matrix."""
+        """Return H v, for a vector or for the columns of a matrix; samples have no part in H."""
         if not self.rank:
             return np.asarray(self.eta * v)
         return np.asarray(self.eta * v + self.factor @ ((self.factor.T @ v).T * self.weights).T)
 
     def hessian(self) -> Matrix:
-        """Return H, dim by dim."""
+        """Return H, dim by dim; samples have no part in it."""
         return self.product(np.eye(self.dim))
+
+    def bound(self) -> Matrix:
+        """Return a matrix that its Hessian, samples included, exceeds nowhere."""
+        above = self.hessian()
+        for part in self.samples:
+            if part.sign > 0:  # what is taken out only lowers it
+                above = above + part.evaluated.bound()
+        return above
 
     @property
     def dim(self) -> int:
@@ -142,15 +175,13 @@ class Legacy:
 
     @property
     def curvature(self) -> tuple[float, float]:
-        """The smallest and the largest eigenvalue of H."""
-        if not self.rank:
-            return self.eta, self.eta
-        # The spectrum of F diag(w) F' beyond zero is that of a small matrix.
-        Q, R = np.linalg.qr(self.factor)
-        values = np.linalg.eigvalsh((R * self.weights) @ R.T)
-        if Q.shape[1] < self.dim:
-            values = np.append(values, 0.0)
-        return self.eta + float(values.min()), self.eta + float(values.max())
+        """The smallest and the largest curvature: of H, and what samples can add to it."""
+        low, high = _ends(self)
+        for part in self.samples:
+            ends = part.evaluated.curvature
+            low += ends.a if part.sign > 0 else -ends.b
+            high += ends.b if part.sign > 0 else -ends.a
+        return low, high
 
     @property
     def stiffness(self) -> float:
@@ -161,8 +192,20 @@ class Legacy:
 
     @property
     def vectors(self) -> float:
-        """How many vectors it costs to send: p, and the cheaper of F and the half of H."""
-        return 0.0 if self.is_zero else 1.0 + min(self.rank, (self.dim + 1) / 2)
+        """How many vectors it costs to send: p, the cheaper of F and the half of H, and samples.
+
+        A p that is zero beside samples is not sent.
+        """
+        if self.is_zero:
+            return 0.0
+        sent = 1.0 if self.is_sloped else 0.0
+        told = sum(part.numbers for part in self.samples) / self.dim
+        return sent + min(self.rank, (self.dim + 1) / 2) + told
+
+    @property
+    def is_sloped(self) -> bool:
+        """Whether p has to be sent: always, but for a memory that is all samples."""
+        return not self.samples or bool(self.p.any())
 
     @property
     def nbytes(self) -> int:
@@ -175,12 +218,13 @@ class Legacy:
         """Whether all of it are numbers."""
         arrays = (self.p, self.factor, self.weights)
         scalars = math.isfinite(self.eta) and math.isfinite(self.c)
-        return scalars and all(bool(np.isfinite(array).all()) for array in arrays)
+        told = all(part.is_finite for part in self.samples)
+        return told and scalars and all(bool(np.isfinite(array).all()) for array in arrays)
 
     @property
     def is_zero(self) -> bool:
         """Whether it remembers no node: no curvature, no slope, no constant, no lineage."""
-        flat = self.eta == 0 and self.c == 0 and not self.rank
+        flat = self.eta == 0 and self.c == 0 and not self.rank and not self.samples
         return flat and not self.p.any() and not self.lineage
 
     def __add__(self, other: Legacy) -> Legacy:
@@ -196,12 +240,20 @@ class Legacy:
             factor,
             weights,
             self.blended | other.blended,
+            samples.joined(self.samples, other.samples),
         )
 
     def __neg__(self) -> Legacy:
         opposite = {node: -share for node, share in self.lineage.items()}
         return Legacy(
-            -self.eta, -self.p, -self.c, opposite, self.factor, -self.weights, self.blended
+            -self.eta,
+            -self.p,
+            -self.c,
+            opposite,
+            self.factor,
+            -self.weights,
+            self.blended,
+            tuple(-part for part in self.samples),
         )
 
     def __sub__(self, other: Legacy) -> Legacy:
@@ -218,18 +270,26 @@ class Legacy:
 
         The new spectrum lies within the old one. What was composed cannot be taken apart exactly
         any more: see ``Legacy.__sub__``, which stays exact only for what went in unchanged.
+        Samples of one form and label are merged into one cluster, which keeps their moments and
+        not the gradient at that point.
         """
+        if self.samples:
+            flat = replace(self, samples=())
+            bent = flat if flat.rank <= rank else flat.recompress(rank, at=at, along=along)
+            told = samples.merged(self.samples)
+            mixed = {node for part in told if len(part.origins) > 1 for node in part.origins}
+            return replace(bent, samples=told, blended=self.blended | bent.blended | mixed)
         if not is_whole(rank, least=0):
             raise DimensionMismatch(f"The rank is {rank!r}.", remedy="Use a whole number >= 0.")
         point = np.asarray(at, dtype=float)
         low, high = self.curvature
         if along is None:  # without a direction that matters, the middle is the safest curvature
-            along = self._unusual() if rank else np.empty((self.dim, 0))
+            along = _unusual(self) if rank else np.empty((self.dim, 0))
         Q = sketch.orthonormal(along.T, rank=max(rank, 1))
         if rank and Q.shape[1]:
             eta, factor = low, sketch.nystrom(self.product(Q), Q, low=low, high=high)
         else:
-            eta, factor = self._rayleigh(Q), np.empty((self.dim, 0))
+            eta, factor = _rayleigh(self, Q), np.empty((self.dim, 0))
         renewed = Legacy(eta, np.zeros(self.dim), 0.0, self.lineage, factor)
         p = self.gradient(point) - renewed.gradient(point)
         c = self.value(point) - renewed.value(point) - float(p @ point)
@@ -250,6 +310,8 @@ class Legacy:
             return Legacy.zero(self.dim)
         if self.blended.isdisjoint(part.lineage) or rest.curvature[0] >= 0:
             return rest
+        if rest.samples:  # what drawn points bend cannot be raised
+            return rest
         point = np.asarray(at, dtype=float)
         eta = max(rest.eta, 0.0)
         Q, R = np.linalg.qr(rest.factor)
@@ -269,24 +331,39 @@ class Legacy:
         c = rest.value(point) - raised.value(point) - float(p @ point)
         return replace(raised, p=p, c=c)
 
-    def _unusual(self) -> Matrix:
-        """Return the eigenvectors beyond eta I, those of the largest curvature first."""
-        Q, R = np.linalg.qr(self.factor)
-        values, basis = np.linalg.eigh((R * self.weights) @ R.T)
-        return np.asarray(Q @ basis[:, np.argsort(-np.abs(values))])
-
-    def _rayleigh(self, Q: Matrix) -> float:
-        """Return the curvature along the first direction, or the middle one if there is none."""
-        low, high = self.curvature
-        if not Q.shape[1]:
-            return (low + high) / 2
-        q = Q[:, 0]
-        return float(np.clip(q @ self.product(q), low, high))
-
     def __repr__(self) -> str:
         inside = ", ".join(map(str, self.lineage)) or "no node"
         beside = f", rank={self.rank}" if self.rank else ""
+        beside += f", samples={list(self.samples)}" if self.samples else ""
         return f"Legacy(of {inside}; eta={self.eta:.4g}{beside}, |p|={np.linalg.norm(self.p):.4g})"
+
+
+def _ends(legacy: Legacy) -> tuple[float, float]:
+    """Return the smallest and the largest eigenvalue of H."""
+    if not legacy.rank:
+        return legacy.eta, legacy.eta
+    # The spectrum of F diag(w) F' beyond zero is that of a small matrix.
+    Q, R = np.linalg.qr(legacy.factor)
+    values = np.linalg.eigvalsh((R * legacy.weights) @ R.T)
+    if Q.shape[1] < legacy.dim:
+        values = np.append(values, 0.0)
+    return legacy.eta + float(values.min()), legacy.eta + float(values.max())
+
+
+def _unusual(legacy: Legacy) -> Matrix:
+    """Return the eigenvectors beyond eta I, those of the largest curvature first."""
+    Q, R = np.linalg.qr(legacy.factor)
+    values, basis = np.linalg.eigh((R * legacy.weights) @ R.T)
+    return np.asarray(Q @ basis[:, np.argsort(-np.abs(values))])
+
+
+def _rayleigh(legacy: Legacy, Q: Matrix) -> float:
+    """Return the curvature along the first direction, or the middle one if there is none."""
+    low, high = legacy.curvature
+    if not Q.shape[1]:
+        return (low + high) / 2
+    q = Q[:, 0]
+    return float(np.clip(q @ legacy.product(q), low, high))
 
 
 def _merged(one: Legacy, other: Legacy) -> tuple[Matrix, Vector]:

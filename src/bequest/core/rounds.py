@@ -36,13 +36,15 @@ def advance(
     local: Local,
     hear: Hear,
     gradient: Gradient,
+    after: int = 0,
 ) -> None:
     """Run rounds of a method from slot 0 into slots 1..rounds.
 
     Slot t of the windows ``X``, ``Z``, ``G`` (slots x nodes x dim) holds the state after round t,
     so that many rounds can be measured in one array operation and a round itself stays bare.
     ``hear`` makes what nodes hear of what they say (``averages``, ``Differences``),
-    ``gradient(points, target)`` writes into its second argument.
+    ``gradient(points, target)`` writes into its second argument. Slot 0 is the state after round
+    ``after``.
 
     Paper: alg:lgt.
     Deviates: the local track of alg:lgt is communication free and only read at a departure, so
@@ -51,9 +53,10 @@ def advance(
     room = np.empty_like(X[0])
     slots = list(zip(X, Z, G, strict=True))
     x, z, g = slots[0]
-    for x_next, z_next, g_next in slots[1 : rounds + 1]:
-        said = method.message(x, z, local, room)
-        there, kept = method.advance(x, z, said, hear(said), local, x_next)
+    for t, (x_next, z_next, g_next) in enumerate(slots[1 : rounds + 1], start=after + 1):
+        now = method.at(local, t)
+        said = method.message(x, z, now, room)
+        there, kept = method.advance(x, z, said, hear(said), now, x_next)
         if there is not x_next:
             x_next[...] = there
         gradient(x_next, g_next)

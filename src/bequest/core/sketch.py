@@ -31,8 +31,6 @@ def orthonormal(directions: Iterable[Vector], *, rank: int) -> Matrix:
     for direction in directions:
         size = direction.size
         length = float(np.linalg.norm(direction))
-        if len(found) == rank:
-            break
         if not np.isfinite(length) or length == 0:
             continue
         rest = direction / length
@@ -42,6 +40,8 @@ def orthonormal(directions: Iterable[Vector], *, rank: int) -> Matrix:
         length = float(np.linalg.norm(rest))
         if length > _INDEPENDENT:
             found.append(rest / length)
+        if len(found) >= rank:
+            break
     return np.array(found).T if found else np.empty((size, 0))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -11,15 +12,13 @@ from bequest.core.methods.base import checked
 from bequest.core.steps import StepChoice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scipy.sparse import csr_array
 
     from bequest.core.arrays import Indices
     from bequest.model.outcome import Outcome
     from bequest.model.plan import Plan
 
-    Progress = Callable[[int], None]
+Progress = Callable[[int], None]
 
 
 class Engine(Protocol):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.errors import InvalidMethod
 from bequest.model.outcome import Outcome, Status
 
 if TYPE_CHECKING:
@@ -13,11 +14,13 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Vector
     from bequest.core.legacy import Legacy
+    from bequest.engines.base import Engine
     from bequest.model.outcome import ChangeRecord, DepartureRecord
+    from bequest.model.plan import Plan, Scene
 
 
-def check(outcome: Outcome, *, nodes: int, unknowns: int, rounds: int) -> None:
-    """Refuse an outcome that contradicts itself, or the size of its run.
+def check(outcome: Outcome, scene: Scene, *, nodes: int, unknowns: int, rounds: int) -> None:
+    """Refuse an outcome that contradicts itself, its scene, or the size of its run.
 
     A checksum says that nothing was altered by chance, not that it was right. What is read here is
     used as indices and shapes later on.
@@ -25,6 +28,9 @@ def check(outcome: Outcome, *, nodes: int, unknowns: int, rounds: int) -> None:
     Raises:
         ValueError: something in it cannot be; the text says what.
     """
+    _require(scene.nodes == nodes, f"there are {nodes} nodes, and {scene.nodes} are drawn")
+    named = [*scene.absent, *(end for edge in scene.edges for end in edge)]
+    _require(_are_nodes(named, nodes), "the network names a node that is not there")
     _check_end(outcome, nodes, unknowns)
     _check_trajectory(outcome, rounds)
     for holder, legacy in outcome.inherited.items():
@@ -34,6 +40,30 @@ def check(outcome: Outcome, *, nodes: int, unknowns: int, rounds: int) -> None:
         _check_departure(departure, nodes, unknowns, rounds)
     for change in outcome.changes:
         _check_change(change, nodes, rounds)
+
+
+def check_own(engine: Engine, plan: Plan, outcome: object) -> None:
+    """Refuse what a user's own engine reports, if it cannot be the outcome of that plan.
+
+    Raises:
+        InvalidMethod: it cannot.
+    """
+    if type(engine).__module__.startswith("bequest."):
+        return
+    why = f"it is a {type(outcome).__name__}"
+    if isinstance(outcome, Outcome):
+        problem = plan.problem
+        try:
+            check(outcome, plan.scene, nodes=problem.n, unknowns=problem.dim, rounds=plan.rounds)
+        except (ValueError, TypeError, AttributeError) as error:
+            why = str(error)
+        else:
+            return
+    raise InvalidMethod(
+        f"The engine {type(engine).__name__} reports what cannot be the outcome of this run: "
+        f"{why}.",
+        remedy="Return a bequest.engines.Outcome; bequest docs own-engine shows one.",
+    )
 
 
 def _require(holds: object, otherwise: str) -> None:

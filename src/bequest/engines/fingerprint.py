@@ -53,6 +53,7 @@ def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
         "the pilot": digest(_pilot(plan)),
         "the number of buddies": str(plan.buddies),
         "recall": str(plan.recall),
+        "statistics": str(plan.statistics),
         "checkpoint_every": str(plan.checkpoint_every),
         "the optimum": digest(plan.optima.how, plan.optima.given),
         "the engine": described(engine),

@@ -20,6 +20,8 @@ _ESCAPE = 1e10
 # Relative to the lengths of a run, how far apart and how far from the limit "converged" may be:
 # this, or this many times the rounding of the losses, and never more than the last one.
 _TOLERANCE, _ROUNDINGS, _LOOSEST = 1e-9, 32, 1e-5
+# Rows of more numbers than this are long.
+_WIDE = 1 << 13
 
 
 class Metrics:
@@ -157,6 +159,8 @@ def _several(X: Tensor) -> Tensor:
 
 def _totals(X: Tensor) -> Matrix:
     """Return, per slot, the sum over the nodes."""
+    if X.shape[2] > _WIDE:
+        return np.asarray(X.sum(axis=1))
     sums = np.einsum("srk->sk", _several(X))
     totals: Matrix = sums.reshape(X.shape[0], -1, X.shape[2]).sum(axis=1)
     return totals
@@ -164,6 +168,14 @@ def _totals(X: Tensor) -> Matrix:
 
 def _farthest(X: Tensor, centre: Tensor) -> Vector:
     """Return, per slot, the largest distance of a node to the centre of the slot."""
+    if X.shape[2] > _WIDE:
+        # Long rows go through the cache in pieces: as one array they would have to be made first.
+        total = np.zeros(X.shape[:2])
+        for begin in range(0, X.shape[2], _WIDE):
+            part = slice(begin, begin + _WIDE)
+            apart = X[:, :, part] - centre[:, :, part]
+            total += np.einsum("snd,snd->sn", apart, apart)
+        return np.asarray(np.sqrt(total.max(axis=1)))
     rows = _several(X)
     repeats = rows.shape[2] // X.shape[2]
     offset = (rows - np.tile(centre, (1, 1, repeats))).reshape(X.shape)

@@ -1,4 +1,4 @@
-"""Finished runs as files: the outcome, and the fingerprint of the run.
+"""Finished runs as files: the outcome, the fingerprint of the run, and where it took place.
 
 A record, everything little-endian::
 
@@ -6,7 +6,7 @@ A record, everything little-endian::
     4    2  version       of the format; these six bytes are the same in every version
     6    2  zeros
     8    8  length        of the content
-    16      content       msgpack: the fingerprint and the outcome, field by field
+    16      content       msgpack: the fingerprint, the scene and the outcome, field by field
         32  SHA-256       of everything before it
 
 Nothing that is read is believed before its checksum is right, and then only if it has the form of
@@ -20,7 +20,7 @@ import dataclasses
 import struct
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NoReturn, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, get_type_hints
 
 import numpy as np
 from msgspec import MsgspecError, Struct, defstruct, msgpack
@@ -29,17 +29,19 @@ from msgspec.structs import asdict
 from bequest import files
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
+from bequest.core.samples import Clusters
 from bequest.core.steps import StepChoice
 from bequest.engines import coherence
 from bequest.engines.fingerprint import NODES, ROUNDS, UNKNOWNS, differences
 from bequest.errors import InvalidResult
 from bequest.model.outcome import ChangeRecord, DepartureRecord, Outcome, Status, Trajectory
+from bequest.model.plan import Scene
 from bequest.model.wills import Choice
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 
 _MAGIC = b"BQRC"
 _PREFIX = struct.Struct("<4sHHQ")
@@ -59,6 +61,31 @@ class _ArrayForm(Struct, frozen=True, forbid_unknown_fields=True):
         return frozen(np.frombuffer(self.numbers, _DTYPE).reshape(self.shape))
 
 
+class _SamplesForm(Struct, frozen=True, forbid_unknown_fields=True):
+    """Clusters, without the points that are drawn from them."""
+
+    origins: tuple[int, ...]
+    form: tuple[str, tuple[float, ...]]
+    shares: _ArrayForm
+    labels: _ArrayForm
+    means: _ArrayForm
+    factors: _ArrayForm
+    key: tuple[int, int]
+    sign: int
+
+    def restored(self) -> Clusters:
+        return Clusters(
+            self.origins,
+            self.form,
+            self.shares.restored(),
+            self.labels.restored(),
+            self.means.restored(),
+            self.factors.restored(),
+            self.key,
+            self.sign,
+        )
+
+
 class _LegacyForm(Struct, frozen=True, forbid_unknown_fields=True):
     """A legacy; ``by_columns`` says how F lies in memory, so that products round alike."""
 
@@ -70,6 +97,7 @@ class _LegacyForm(Struct, frozen=True, forbid_unknown_fields=True):
     weights: _ArrayForm
     blended: list[int]
     by_columns: bool
+    samples: list[_SamplesForm] = []
 
     def restored(self) -> Legacy:
         factor = self.factor.restored()
@@ -81,6 +109,7 @@ class _LegacyForm(Struct, frozen=True, forbid_unknown_fields=True):
             np.asfortranarray(factor) if self.by_columns else factor,
             self.weights.restored(),
             frozenset(self.blended),
+            tuple(part.restored() for part in self.samples),
         )
 
 
@@ -105,11 +134,15 @@ def _form_of(kind: type) -> type[Struct]:
     return form
 
 
-for _kind in (StepChoice, Trajectory, DepartureRecord, ChangeRecord):
+for _kind in (StepChoice, Trajectory, DepartureRecord, ChangeRecord, Scene):
     _form_of(_kind)
 _CONTENT = defstruct(
     "Content",
-    [("fingerprint", dict[str, str]), ("outcome", _form_of(Outcome))],
+    [
+        ("fingerprint", dict[str, str]),
+        ("scene", _MEANINGS["Scene"]),
+        ("outcome", _form_of(Outcome)),
+    ],
     forbid_unknown_fields=True,
 )
 
@@ -120,10 +153,12 @@ def _spelled(value: Any) -> Any:  # noqa: ANN401 - any part of an outcome
         case np.ndarray():
             return {"shape": value.shape, "numbers": value.astype(_DTYPE, copy=False).tobytes()}
         case Legacy():
-            held = {
-                name: _spelled(getattr(value, name)) for name in _LegacyForm.__struct_fields__[:-1]
-            }
+            names = [name for name in _LegacyForm.__struct_fields__ if name != "by_columns"]
+            held = {name: _spelled(getattr(value, name)) for name in names}
             return held | {"by_columns": not value.factor.flags.c_contiguous}
+        case Clusters():
+            told = _SamplesForm.__struct_fields__
+            return {name: _spelled(getattr(value, name)) for name in told}
         case Mapping():
             return {key: _spelled(part) for key, part in value.items()}
         case tuple():
@@ -156,13 +191,21 @@ _DECODER: msgpack.Decoder[Any] = msgpack.Decoder(_CONTENT)
 # --- files ---------------------------------------------------------------------------------
 
 
-def write(path: Path, fingerprint: Mapping[str, str], outcome: Outcome) -> None:
+class Record(NamedTuple):
+    """What a record holds: what tells the run from others, where it took place, what came out."""
+
+    fingerprint: Mapping[str, str]
+    scene: Scene
+    outcome: Outcome
+
+
+def write(path: Path, record: Record) -> None:
     """Write the record of a run.
 
     Raises:
         CannotWrite: it cannot be written there.
     """
-    files.write(path, encode(fingerprint, outcome))
+    files.write(path, encode(record))
 
 
 def find(path: Path, fingerprint: Mapping[str, str]) -> Outcome | None:
@@ -174,26 +217,32 @@ def find(path: Path, fingerprint: Mapping[str, str]) -> Outcome | None:
     content = files.read(path)
     if content is None:
         return None
-    there, outcome = decode(content, path)
-    other = differences(there, fingerprint)
+    there = decode(content, path)
+    other = differences(there.fingerprint, fingerprint)
     if other:
         raise InvalidResult(
             f"{path} is the record of another run; what differs: {other}.",
             remedy="Change it back to go on from there; or choose another place for the record, "
             "or move this one away, to run it anew.",
         )
-    return outcome
+    return there.outcome
 
 
-def encode(fingerprint: Mapping[str, str], outcome: Outcome) -> bytes:
+def encode(record: Record) -> bytes:
     """Return a record as bytes."""
-    content = msgpack.encode({"fingerprint": dict(fingerprint), "outcome": _spelled(outcome)})
+    parts = {name: _spelled(part) for name, part in record._asdict().items()}
+    content = msgpack.encode(parts)
     whole = _PREFIX.pack(_MAGIC, VERSION, 0, len(content)) + content
     return whole + sha256(whole).digest()
 
 
-def decode(data: bytes, path: Path) -> tuple[dict[str, str], Outcome]:
-    """Return the fingerprint and the outcome in the bytes of a file.
+def is_record(data: bytes) -> bool:
+    """Whether a file begins like a record of some version."""
+    return data.startswith(_MAGIC)
+
+
+def decode(data: bytes, path: Path) -> Record:
+    """Return the record in the bytes of a file.
 
     Raises:
         InvalidResult: they are no record, or a damaged one, or one of another version.
@@ -215,12 +264,12 @@ def decode(data: bytes, path: Path) -> tuple[dict[str, str], Outcome]:
         _refuse(path, "it was altered, its checksum is wrong")
     try:
         found = _DECODER.decode(content)
-        outcome = _restored(found.outcome)
+        scene, outcome = _restored(found.scene), _restored(found.outcome)
         nodes, unknowns, rounds = (int(found.fingerprint[part]) for part in _SIZE)
-        coherence.check(outcome, nodes=nodes, unknowns=unknowns, rounds=rounds)
+        coherence.check(outcome, scene, nodes=nodes, unknowns=unknowns, rounds=rounds)
     except (MsgspecError, ValueError, KeyError) as error:
         raise _refusal(path, f"it does not hold an outcome ({error})") from error
-    return found.fingerprint, outcome
+    return Record(found.fingerprint, scene, outcome)
 
 
 def _refusal(path: Path, why: str) -> InvalidResult:

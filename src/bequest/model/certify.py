@@ -37,6 +37,11 @@ def certify(run: Run) -> Certificate:
         OptimumUnknown: x* is not known, or data that it takes to check a premise are on their
             hosts.
     """
+    if run.problem.regime == "N":
+        raise OptimumUnknown(
+            "Some losses are not convex, and every theorem is about convex ones.",
+            remedy="Go by what is measured, such as run.trajectory and the accuracy of run.model.",
+        )
     facts = Facts(run)
     if facts.counted.away:
         raise OptimumUnknown(

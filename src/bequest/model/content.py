@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
+from bequest.model.objectives.network import Network
 from bequest.model.problem import Problem
 
 # What objects raise that do not let themselves be looked into, such as locks and open files.
@@ -151,7 +152,7 @@ class _Content:
             case _ if issparse(value):  # what it remembers of its own form is no part of it
                 held = value.tocsr()
                 return self._parts("sparse", held.shape, held.indptr, held.indices, held.data)
-            case Problem():
+            case Problem() | Network():
                 return self._parts("problem", kind, value.content())
         return self._object(value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy as np
 from bequest.core import directions, minimise
 from bequest.core.legacy import Legacy
 from bequest.errors import OptimumUnknown
+from bequest.model.objectives.base import Objective
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Indices, Matrix, Tensor, Vector
-    from bequest.model.objectives.base import Objective, Stack
+    from bequest.model.objectives.base import Stack
 
 # Up to this dimension Newton steps factor the Hessian; beyond, conjugate gradients.
 _DENSE_DIM = 1500
@@ -112,7 +114,7 @@ class Ensemble:
             (here if asked else elsewhere).append(stack)
         declared = sum((float(stack.curvatures()[0].sum()) for stack in elsewhere), 0.0)
         if not here or self.dim > _DENSE_DIM:
-            return declared / self.size
+            return max(declared / self.size, 0.0)
         hessian = np.sum([stack.total_hessian(x) for stack in here], axis=0)
         if not np.isfinite(hessian).all():
             return 0.0  # the run itself will tell
@@ -135,6 +137,8 @@ class Ensemble:
             OptimumUnknown: there is none, it was not found to that accuracy, it takes more work, or
                 it takes data that are on their hosts.
         """
+        if legacy.samples:
+            return self._with(legacy).minimiser(replace(legacy, samples=()), start, work=work)
         if self.away:
             raise OptimumUnknown(
                 on_hosts(self.away),
@@ -142,6 +146,13 @@ class Ensemble:
                 "gradients of run.trajectory.",
             )
 
+        if any(float(stack.curvatures()[0].min()) < 0 for _, stack in self._groups):
+            raise OptimumUnknown(
+                "Some losses are not convex: their sum has no minimiser that could be told from a "
+                "mere valley.",
+                remedy="Go by what is measured, such as run.trajectory and the accuracy of "
+                "run.model.",
+            )
         formulas = all(np.isfinite(stack.hessian_work) for _, stack in self._groups)
         most = minimise.MAX_STEPS if formulas else _MOST_BY_DIFFERENCES
         steps = most if work is None else self._steps_within(work)
@@ -200,6 +211,22 @@ class Ensemble:
                 steps=steps,
                 precision=self.precision,
             )
+
+    def _with(self, legacy: Legacy) -> Ensemble:
+        """Return these losses and those of points that a memory has drawn.
+
+        Raises:
+            OptimumUnknown: some of them are not there, or only taken out of others.
+        """
+        parts = [part.loss for part in legacy.samples if part.sign > 0]
+        if len(parts) < len(legacy.samples) or not all(isinstance(p, Objective) for p in parts):
+            raise OptimumUnknown(
+                "What the survivors minimise holds samples that cannot be evaluated here.",
+                remedy="Go by what is measured, such as run.trajectory.",
+            )
+        stacks = [p.alone for p in parts if isinstance(p, Objective)]
+        added = [(np.array([self.size + k]), stack) for k, stack in enumerate(stacks)]
+        return Ensemble(self.dim, [*self._groups, *added], self.away)
 
     def _steps_within(self, work: float) -> int:
         """Return how many Newton steps take about that much work.

@@ -32,6 +32,25 @@ if TYPE_CHECKING:
 _FRACTION, _MOST_GRADIENTS = 0.1, 300
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where a run takes place: enough to draw it, and nothing that any node would not tell.
+
+    Attributes:
+        nodes: how many there are, with those that are not there yet.
+        edges: which nodes talk to each other, if all of them are there.
+        absent: the nodes that are not there at the start, ascending.
+        method: how nodes iterate.
+        wills: the titles of their wills, each once.
+    """
+
+    nodes: int
+    edges: tuple[tuple[int, int], ...]
+    absent: tuple[int, ...]
+    method: str
+    wills: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A run that has been validated; an engine need not check anything again.
@@ -48,6 +67,7 @@ class Plan:
         buddies: how many other nodes keep a node's checkpoints.
         recall: whether a node of which there is no checkpoint may be remembered by what the others
             lack.
+        statistics: whether statistics of samples may leave a node.
         checkpoint_every: rounds between two checkpoints; None for no checkpoints.
         absent: the nodes that are not there at the start.
         known: node that joins or returns -> the nodes it would talk to, ascending.
@@ -71,6 +91,7 @@ class Plan:
     known: Mapping[int, tuple[int, ...]]
     counted: Mapping[int, frozenset[int]]
     optima: Optima
+    statistics: bool = True
 
     @property
     def leavers(self) -> list[int]:
@@ -86,6 +107,17 @@ class Plan:
                 if other in network:
                     network[other].discard(node)
         return network
+
+    @property
+    def scene(self) -> Scene:
+        """Where it takes place, for records and pictures."""
+        return Scene(
+            nodes=self.problem.n,
+            edges=tuple((int(one), int(other)) for one, other in self.graph.edges),
+            absent=tuple(sorted(self.absent)),
+            method=self.method.label,
+            wills=tuple(sorted({will.title for will in self.wills.values()})),
+        )
 
     @cached_property
     def modulus(self) -> float:
@@ -123,6 +155,7 @@ class Plan:
             step=self.method.own_step(pace, float(self.problem.b[node])),
             pilot=self.pilot if will is not None and will.needs_pilot else None,
             optimum=self.optima.at(target) if will is not None and will.needs_oracle else None,
+            statistics=self.statistics,
         )
 
     def estate(
@@ -144,7 +177,7 @@ class Plan:
             node=node,
             round=round,
             remaining=remaining,
-            objective=self.problem.objective(node),
+            objective=self.problem.objective(node).convexified,
             x=frozen(x),
             z=frozen(z),
             start=frozen(self.start[node]),

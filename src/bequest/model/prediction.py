@@ -35,7 +35,12 @@ def predict(
 
 
 def is_stochastic(objective: Objective, x: Vector) -> bool:
-    """Whether the loss gives another gradient when it is asked again."""
+    """Whether rounds see another gradient than a will does.
+
+    A loss that takes minibatches says so; one that is noisy by itself is asked twice.
+    """
+    if objective.is_stochastic:
+        return True
     return not np.array_equal(objective.gradient(x), objective.gradient(x))
 
 

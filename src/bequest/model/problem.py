@@ -12,6 +12,7 @@ from bequest.core.legacy import Legacy
 from bequest.errors import DimensionMismatch, InvalidObjective, OptimumUnknown
 from bequest.model.ensemble import Ensemble, on_hosts
 from bequest.model.objectives.base import Objective, Stack, check_formulas
+from bequest.model.objectives.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,6 +58,7 @@ class Problem:
                 f"Objective 0 has dim {members[0].dim}, objective {odd} dim {members[odd].dim}.",
                 remedy="All nodes must optimise over the same unknowns.",
             )
+        _check_models(members)
         families: dict[object, list[int]] = {}
         for node, member in enumerate(members):
             families.setdefault(member.family, []).append(node)
@@ -94,6 +96,11 @@ class Problem:
         return f"Problem(n={self.n}, dim={self.dim}, mu={self.mu:.4g}, L={self.L:.4g})"
 
     @property
+    def is_stochastic(self) -> bool:
+        """Whether the rounds of some node take a few of its samples each."""
+        return any(stack.is_stochastic for _, stack in self._groups)
+
+    @property
     def mu(self) -> float:
         """Min a_i: the strong convexity every node has; 0 in the convex regime (C)."""
         return float(self.a.min())
@@ -110,8 +117,11 @@ class Problem:
 
     @property
     def regime(self) -> str:
-        """``"SC"`` where every loss is strongly convex, ``"C"`` otherwise (as:fun)."""
-        return "SC" if self.mu > 0 else "C"
+        """``"SC"`` where every loss is strongly convex, ``"C"`` where all are convex (as:fun).
+
+        ``"N"`` where one is not.
+        """
+        return "SC" if self.mu > 0 else "C" if self.mu == 0 else "N"
 
     @cached_property
     def _places(self) -> tuple[Indices, Indices]:
@@ -232,6 +242,19 @@ class Problem:
         at = self.optimum() if optimum is None else optimum
         pulls = self.all_nodes.gradients(self._everywhere(at))
         return np.asarray(np.linalg.norm(pulls, axis=1), dtype=float)
+
+
+def _check_models(members: list[Objective]) -> None:
+    """Refuse models of several architectures: their parameters would not mean the same."""
+    models = {i: m.architecture for i, m in enumerate(members) if isinstance(m, Network)}
+    odd = [i for i in models if models[i] != models[min(models)]]
+    if odd:
+        raise InvalidObjective(
+            f"The models of nodes {min(models)} and {odd[0]} differ: {models[min(models)]} and "
+            f"{models[odd[0]]}.",
+            remedy="Give all nodes one architecture (the same layers, shapes and loss); parameters "
+            "may begin anywhere.",
+        )
 
 
 def _away(groups: list[tuple[Indices, Stack]]) -> tuple[int, ...]:

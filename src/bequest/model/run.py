@@ -11,8 +11,10 @@ import numpy as np
 
 from bequest.core.arrays import frozen, norm
 from bequest.core.legacy import Legacy
-from bequest.errors import Diverged, OptimumUnknown
+from bequest.errors import Diverged, InvalidObjective, OptimumUnknown
 from bequest.model.certify import certify
+from bequest.model.objectives.loaded import Loaded
+from bequest.model.objectives.network import Network
 from bequest.model.outcome import Status
 from bequest.model.showing import draw, frame_of, line_of
 
@@ -166,6 +168,22 @@ class Run:
         memory = sum(self.inherited.values(), Legacy.zero(self.problem.dim))
         centre = self.x.mean(axis=0) if self.status is not Status.DIVERGED else None
         return frozen(self.problem.among(self.survivors).minimiser(memory, start=centre))
+
+    @property
+    def model(self) -> Any:  # noqa: ANN401 - what the framework calls its parameters
+        """The survivors' mean, in the form that the framework of their models has for it.
+
+        Raises:
+            InvalidObjective: their losses are no models.
+        """
+        loss = self.problem.objective(self.survivors[0]) if self.survivors else None
+        loss = loss.load() if isinstance(loss, Loaded) else loss
+        if not isinstance(loss, Network):
+            raise InvalidObjective(
+                "The nodes hold no model of a framework.",
+                remedy="Take the coefficients: run.x has a row per survivor.",
+            )
+        return loss.model(self.x.mean(axis=0))
 
     @property
     def limit_error(self) -> float:

@@ -25,10 +25,14 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One run in a figure: its title, a number per round, and when which node left."""
+    """One run in a figure: its title, a number in some rounds, and when which node left.
+
+    ``alive`` is how many nodes there were after these rounds.
+    """
 
     title: str
     measure: str
+    rounds: Sequence[int]
     values: Sequence[float | None]
     departures: Sequence[tuple[int, str]]
     alive: Sequence[int]
@@ -68,7 +72,7 @@ def line_of(run: Run, title: str, names: Mapping[int, str] | None = None) -> Lin
         for record in run.departures
     ]
     values = curves_of(run)[measure].tolist()
-    return Line(title, measure, values, left, alive(run).tolist())
+    return Line(title, measure, range(len(values)), values, left, alive(run).tolist())
 
 
 def draw(lines: Sequence[Line], path: Path | None = None) -> Any:  # noqa: ANN401 - matplotlib's
@@ -81,10 +85,9 @@ def draw(lines: Sequence[Line], path: Path | None = None) -> Any:  # noqa: ANN40
     marked: set[tuple[int, str]] = set()
     for line in lines:
         values = np.array([np.nan if v is None else v for v in line.values], dtype=float)
-        above.semilogy(
-            np.where(np.isfinite(values) & (values > 0), values, np.nan), label=line.title
-        )
-        below.step(np.arange(len(line.alive)), line.alive, where="post")
+        shown = np.where(np.isfinite(values) & (values > 0), values, np.nan)
+        above.semilogy(line.rounds, shown, label=line.title)
+        below.step(line.rounds, line.alive, where="post")
         for when, name in line.departures:
             if (when, name) not in marked:
                 above.axvline(when, color="grey", linewidth=0.8, linestyle=":")

@@ -20,3 +20,5 @@ NAMES = (
     "robustness",
     "methods",
 )
+# computed only if asked for by name, and told in the terminal (``aside``)
+ASIDE = ("early", "networks")

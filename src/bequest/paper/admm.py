@@ -43,25 +43,18 @@ Decentralized Consensus Optimization", IEEE Transactions on Signal Processing 62
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bequest.core import topology
-from bequest.core.arrays import frozen, is_whole
+from bequest.core.arrays import Indices, Matrix, Vector, frozen, is_whole
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidMethod, OptimumUnknown
-from bequest.model.events import schedule
-from bequest.model.graph import as_graph, epoch_edges
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bequest.core.arrays import Indices, Matrix, Vector
-    from bequest.model.events import Departure
-    from bequest.model.graph import Graph
-    from bequest.model.problem import Problem
+from bequest.model.events import Departure, schedule
+from bequest.model.graph import Graph, as_graph, epoch_edges
+from bequest.model.problem import Problem
 
 # What a node sends to each neighbour in each round: x_i. (Gradient tracking sends two.)
 VECTORS = 1

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from bequest.core.arrays import Vector
+from bequest.core.legacy import Legacy
+from bequest.engines.base import Progress
 from bequest.engines.vector.engine import Vector as VectorEngine
 from bequest.engines.vector.membership import Membership
-
-if TYPE_CHECKING:
-    from bequest.core.arrays import Vector
-    from bequest.core.legacy import Legacy
-    from bequest.engines.base import Progress
-    from bequest.model.outcome import Outcome
-    from bequest.model.plan import Plan
-    from bequest.model.wills import Bequest
+from bequest.model.outcome import Outcome
+from bequest.model.plan import Plan
+from bequest.model.wills import Bequest
 
 
 def receive(x: Vector, z: Vector, legacy: Legacy, z_leaver: Vector, anchor: Vector) -> Vector:

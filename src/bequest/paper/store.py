@@ -9,18 +9,16 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bequest import archives, files
 from bequest.errors import InvalidResult
 from bequest.version import __version__, provenance
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 FORMAT = 2
 _MANIFEST = "manifest"

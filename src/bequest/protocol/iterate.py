@@ -9,11 +9,13 @@ import numpy as np
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
 from bequest.core.methods import Local
+from bequest.model.pseudo_samples import evaluated
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Matrix, Vector
     from bequest.core.methods import Method
     from bequest.model.objectives.base import Objective
+    from bequest.model.objectives.minibatches import Draws
 
 
 class Iterate:
@@ -23,6 +25,8 @@ class Iterate:
         objective: the node's private loss.
         method: how it iterates.
         start: where it begins.
+        ident: the node, and
+        incarnation: how often it has been there before: what a stochastic loss samples by.
 
     Attributes:
         round: how many rounds it has completed.
@@ -33,8 +37,18 @@ class Iterate:
     Paper: alg:lgt, prop:invariant.
     """
 
-    def __init__(self, objective: Objective, method: Method, start: Vector) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        method: Method,
+        start: Vector,
+        *,
+        ident: int = 0,
+        incarnation: int = 0,
+    ) -> None:
         self.objective, self.method = objective, method
+        self._who = ident, incarnation
+        self._draws: Draws | None = None
         self.round = 0
         self.x: Vector = frozen(start)
         self.g: Vector = np.zeros_like(self.x)
@@ -42,7 +56,7 @@ class Iterate:
         self._carries = False
         self._inherited = Legacy.zero(self.x.size)
         # Of the present epoch, and of the round under way.
-        self._local = Local(1.0, 1.0)
+        self._local = self._now = Local(1.0, 1.0)
         self._said: tuple[Vector, ...] = ()
 
     @property
@@ -54,10 +68,21 @@ class Iterate:
     def inherited(self, legacy: Legacy) -> None:
         self._inherited, self._carries = legacy, not legacy.is_zero
 
-    def gradient(self, x: Vector) -> Vector:
-        """Return the gradient of the node's loss and of what it has inherited."""
-        g = self.objective.gradient(x)
+    @property
+    def draws(self) -> Draws:
+        """The gradients of its own loss, as rounds use them; a loss on its host is loaded now."""
+        if self._draws is None:
+            self._draws = self.objective.draws(*self._who)
+        return self._draws
+
+    def gradient(self, x: Vector, t: int) -> Vector:
+        """Return what round t uses: the gradient of its loss and of what it has inherited."""
+        g = self.draws.draw(x, t)
         return g + self._inherited.gradient(x) if self._carries else g
+
+    def drawn(self, legacy: Legacy) -> Legacy:
+        """Return a memory that has come from elsewhere, with points drawn from its samples."""
+        return legacy.drawn_by(lambda part: evaluated(part, self.objective))
 
     def settle(self, pace: float, own_weight: float) -> None:
         """Begin an epoch with that pace, and that weight of the own message in an average."""
@@ -84,11 +109,12 @@ class Iterate:
     def bound(self) -> Matrix:
         """Return a matrix above the Hessian of what the node minimises."""
         own = self.objective.bound()
-        return own + self._inherited.hessian() if self._carries else own
+        return own + self._inherited.bound() if self._carries else own
 
     def payload(self) -> Vector:
         """Return what the node tells its neighbours: its vectors, one after the other."""
-        self._said = said = self.method.message(self.x, self.z, self._local)
+        self._now = self.method.at(self._local, self.round + 1)
+        self._said = said = self.method.message(self.x, self.z, self._now)
         if len(said) > 1:
             payload = np.concatenate(said)
         else:  # what is the node's own state stays its own
@@ -104,8 +130,8 @@ class Iterate:
             if mixed.size == dim
             else tuple([mixed[k : k + dim] for k in range(0, mixed.size, dim)])
         )
-        x, kept = self.method.advance(self.x, self.z, self._said, heard, self._local)
-        g = self.gradient(x)
+        x, kept = self.method.advance(self.x, self.z, self._said, heard, self._now)
+        g = self.gradient(x, self.round + 1)
         z = kept + g
         z -= self.g
         return x, z, g
@@ -123,8 +149,10 @@ class Iterate:
         """
         if x is not None:
             self.x = x
-        self.g = self.gradient(self.x)
-        self.z = self.g if returned is None else self.g - returned.gradient(self.x)
+        self.g = self.draws.enter(self.x, after)
+        if self._carries:
+            self.g = self.g + self._inherited.gradient(self.x)
+        self.z = self.g if returned is None else self.g - self.drawn(returned).gradient(self.x)
         self.tracked = self.z
         self.round = after
 

@@ -96,7 +96,7 @@ class Node(Dispatcher):
         self.objective, self.will, self.host = objective, will, host
         self.purpose, self._known, self.incarnation = purpose, known, incarnation
         self.receipt = receipt
-        self.iterate = Iterate(objective, method, start)
+        self.iterate = Iterate(objective, method, start, ident=ident, incarnation=incarnation)
         self.executor = WillExecutor(ident, self.iterate, will, setting, checkpoint_every)
         self.kept = KeptCheckpoints()
         self.place: Place | None = None
@@ -408,7 +408,9 @@ class Node(Dispatcher):
             Received(sender, message),
             self.place,
         )
-        if not is_checkpoint(message, sender, self.x.size):
+        memories = (message.own, message.inherited)
+        welcome = all(one is None or self.executor.accepts(one) for one in memories)
+        if not welcome or not is_checkpoint(message, sender, self.x.size):
             return self._blame(received, "a checkpoint that cannot be right")
         if not whole and message.epoch > self.epoch:
             return self._untimely(sender, message, early=True)

@@ -70,7 +70,7 @@ class PathHistory:
     def recent(self) -> EpochPath:
         """The pairs of this epoch, the latest first."""
         X, Z = zip(*reversed(self._pairs), strict=True)
-        return EpochPath(np.array(X), np.array(Z))
+        return EpochPath(np.array(X), np.array(Z), self._age)
 
     def _keep(self, x: Vector, z: Vector) -> None:
         self._ages.append(self._age)

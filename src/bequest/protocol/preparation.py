@@ -117,12 +117,12 @@ class Preparation:
         dim = self.surplus.size
         match part:
             case Farewell():
-                sound = is_sound(part.legacy, dim) and is_finite(part.surplus, dim)
+                sound = self._is_sound(part.legacy) and is_finite(part.surplus, dim)
                 if sound := sound and sender == part.sender and self._is_news(part.legacy):
                     self.farewells[sender] = part
             case m.Withdrawal():
                 held = self.inherited.lineage.keys()
-                if sound := is_sound(part.legacy, dim) and part.legacy.lineage.keys() <= held:
+                if sound := self._is_sound(part.legacy) and part.legacy.lineage.keys() <= held:
                     self._withdrawal = part.legacy
             case m.Welcome():
                 if sound := is_finite(part.x, dim):
@@ -134,6 +134,10 @@ class Preparation:
                 self._unkept.discard(sender)
                 sound = True
         return sound
+
+    def _is_sound(self, legacy: Legacy) -> bool:
+        """Whether it can be a memory, and one that this node can evaluate."""
+        return is_sound(legacy, self.surplus.size) and self._executor.accepts(legacy)
 
     def _is_news(self, legacy: Legacy) -> bool:
         """Whether it is the memory of others only, and of none that is remembered already."""
@@ -172,16 +176,16 @@ class Preparation:
         for lost in arrange.adopted:
             kept = self._wards[lost]
             assert kept.inherited is not None  # noqa: S101 - a ward's checkpoint is always whole
-            whole = kept.own + kept.inherited
+            whole = self._iterate.drawn(kept.own + kept.inherited)
             inherited = inherited + whole
             self.inherits |= not whole.is_zero
             effects.append(Adopted(arrange.epoch, lost, kept.round, kept.own, kept.inherited))
         for _, farewell in sorted(self.farewells.items()):
-            inherited = inherited + farewell.legacy
+            inherited = inherited + self._iterate.drawn(farewell.legacy)
             self.inherits |= not farewell.legacy.is_zero
             self.surplus = self.surplus + farewell.surplus
         if self._withdrawal is not None:
-            claimed = self._withdrawal
+            claimed = self._iterate.drawn(self._withdrawal)
             exact = inherited.blended.isdisjoint(claimed.lineage)
             inherited = inherited.without(claimed, at=self._iterate.x)
             if arrange.gives_back:  # the owner's tracker will lack as much
@@ -299,7 +303,7 @@ class Preparation:
         stiffness = max(iterate.objective.curvature.b + high, 0.0)
         floor = stiffness
         if iterate.method.wants_matrix:
-            bound = iterate.objective.bound() + self.inherited.hessian()
+            bound = iterate.objective.bound() + self.inherited.bound()
             floor = float(np.linalg.eigvalsh(bound)[0])
         return m.Ready(
             self.arrange.epoch,

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Vector
     from bequest.core.legacy import Legacy
+    from bequest.core.samples import Clusters
 
 # Metropolis weights sum to less than one, but for rounding.
 _ROUNDING = 1e-9
+# No more numbers are drawn for a memory: a quarter of a gigabyte.
+_MOST_DRAWN = 1 << 25
 
 
 def are_others(ids: Iterable[int], ident: int) -> bool:
@@ -40,11 +43,25 @@ def is_finite(vector: Vector, dim: int) -> bool:
 
 
 def is_sound(legacy: Legacy, dim: int) -> bool:
-    """Whether it is a finite quadratic in that many coordinates, with no node in it twice."""
+    """Whether it is a finite memory in that many coordinates, with no node in it twice."""
     once = all(node >= 0 and share == 1 for node, share in legacy.lineage.items())
+    once = once and all(_are_samples(part, legacy.lineage) for part in legacy.samples)
     with np.errstate(over="ignore", invalid="ignore"):
         curvature = legacy.eta + legacy.stiffness  # not a number if an entry of F or w is none
     return once and math.isfinite(curvature + legacy.c) and is_finite(legacy.p, dim)
+
+
+def _are_samples(part: Clusters, lineage: Collection[int]) -> bool:
+    """Whether these can be statistics of the samples of nodes in that lineage."""
+    return (
+        part.sign == 1
+        and len(part.origins) > 0
+        and all(node in lineage for node in part.origins)
+        and min(part.key) >= 0
+        and part.points * part.width <= _MOST_DRAWN
+        and part.is_finite
+        and bool((part.shares >= 0).all())
+    )
 
 
 def is_checkpoint(checkpoint: m.Checkpoint, sender: int, dim: int) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
+from bequest.model.pseudo_samples import can_draw
 from bequest.model.wills import Estate, decision
 from bequest.protocol.events import Checkpointed
 from bequest.protocol.path_history import PathHistory
@@ -57,6 +58,13 @@ class WillExecutor:
         every = self.every
         return every is not None and self._iterate.round // every > self.own_round // every
 
+    def accepts(self, legacy: Legacy) -> bool:
+        """Whether the node may and can take this over: samples only if all nodes agreed on them."""
+        loss, dim = self._iterate.objective, self.start.size
+        return not legacy.samples or (
+            self.setting.statistics and all(can_draw(part, loss, dim) for part in legacy.samples)
+        )
+
     def renew(self, members: int) -> Checkpointed:
         """Make another checkpoint, in an epoch of so many members."""
         bequest = None
@@ -76,7 +84,7 @@ class WillExecutor:
             node=self._ident,
             round=iterate.round,
             remaining=remaining,
-            objective=iterate.objective,
+            objective=iterate.objective.convexified,
             x=frozen(iterate.x),
             z=frozen(iterate.tracked),
             start=self.start,

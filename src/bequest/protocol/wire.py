@@ -13,10 +13,11 @@ A message on the wire, everything little-endian::
             vectors          raw numbers, in the order of the fields
          4  CRC-32           of everything before it
 
-In the header a vector is its length, and a legacy is everything but its vectors (p, F and w, in
-this order). Nothing that is read is believed: whatever cannot be a message is refused by name, and
-no claim about a length is acted on before the bytes are there. What the vectors hold is not judged
-here, though: that is the node's business.
+In the header a vector is its length, and a legacy is everything but its numbers: p (unless it is
+zero beside samples), F and w, and of each of its samples shares, labels, means and factors. Nothing
+that is read is believed: whatever cannot be a message is refused by name, and no claim about a
+length is acted on before the bytes are there. What the vectors hold is not judged here, though:
+that is the node's business.
 
 Never pickle: these bytes come from others.
 """
@@ -25,7 +26,6 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 from zlib import crc32
 
@@ -37,6 +37,7 @@ from msgspec.structs import asdict
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
 from bequest.errors import MalformedMessage, MessageTooLarge, UnsupportedVersion
+from bequest.protocol.legacy_header import LARGEST, Finite, LegacyHeader, Length, Natural, spelled
 from bequest.protocol.messages import KINDS, STEWARD
 
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Vector
     from bequest.protocol.messages import Message
 
-VERSION = 2
-# Version 1 had no more than these, and what it lacked has a default.
-_READABLE = (1, 2)
+VERSION = 3
+# Earlier versions had no more than these, and what they lacked has a default.
+_READABLE = (1, 2, 3)
 # The most memory that reading one message may take, unless one says otherwise.
 DEFAULT_LIMIT = 1 << 28
 
@@ -66,11 +67,7 @@ _DTYPES: dict[int, np.dtype[Any]] = {8: np.dtype("<f8"), 4: np.dtype("<f4")}
 _BYTES_PER_NUMBER = 24
 _BYTES_PER_HEADER_BYTE = 128
 
-_LARGEST = (1 << 63) - 1
-_Natural = Annotated[int, Meta(ge=0, le=_LARGEST)]
-_Address = Annotated[int, Meta(ge=STEWARD, le=_LARGEST)]
-_Length = Annotated[int, Meta(ge=1, le=_LARGEST)]
-_Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+_Address = Annotated[int, Meta(ge=STEWARD, le=LARGEST)]
 
 
 class Envelope(Struct, frozen=True):
@@ -81,36 +78,20 @@ class Envelope(Struct, frozen=True):
     message: Message
 
 
-# Nothing in a form can refer back to it, so the garbage collector need not look (gc=False).
-class _LegacyHeader(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A legacy in a header: all but its vectors.
-
-    ``by_columns`` says how F lies in memory. Products round differently for each way, and a run
-    over the wire is to compute what a run in memory does.
-    """
-
-    eta: float
-    c: float
-    lineage: dict[_Natural, int]
-    blended: tuple[_Natural, ...]
-    dim: _Length
-    rank: _Natural
-    by_columns: bool
-
-
 # What a field is called on the wire, where that is not its name.
 _CALLED = {"incarnation": "life", "pace": "step"}
 
 # What the names in a message's annotations stand for in a header.
 _MEANINGS: dict[str, Any] = {
-    "int": _Natural,
-    "float": _Finite,
-    "Vector": _Length,
-    "Legacy": _LegacyHeader,
+    "int": Natural,
+    "float": Finite,
+    "Vector": Length,
+    "Legacy": LegacyHeader,
     "Purpose": Literal["join", "return", "forget"],
 }
 
 
+# Nothing in a form can refer back to it, so the garbage collector need not look (gc=False).
 def _form_of(kind: type[Message]) -> type[Struct]:
     """Return what a message of this kind looks like in a header, field by field."""
     hints = get_type_hints(kind, localns=_MEANINGS, include_extras=True)
@@ -173,12 +154,17 @@ class _Layout:
             described += _numbers(getattr(found.message, name))
         return found, described
 
+    def zeros(self, form: Any) -> int:  # noqa: ANN401 - of this kind
+        """Return how many zeros its legacies leave out."""
+        parts = (getattr(form, name) for name in self.arrays)
+        return sum(part.zeros for part in parts if isinstance(part, LegacyHeader))
 
-def _numbers(part: int | _LegacyHeader | None) -> int:
+
+def _numbers(part: int | LegacyHeader | None) -> int:
     """Return how many numbers follow the header for a field."""
     if isinstance(part, int):
         return part
-    return 0 if part is None else part.dim + (part.dim + 1) * part.rank
+    return 0 if part is None else part.numbers
 
 
 _LAYOUTS = tuple(_Layout(kind) for kind in KINDS)
@@ -249,17 +235,7 @@ def _spelled(value: object, arrays: list[NDArray[Any]]) -> object:
         arrays.append(value)
         return value.size
     if isinstance(value, Legacy):
-        by_columns = not value.factor.flags.c_contiguous
-        arrays += [value.p, value.factor.T if by_columns else value.factor, value.weights]
-        return {
-            "eta": value.eta,
-            "c": value.c,
-            "lineage": value.lineage,
-            "blended": sorted(value.blended),
-            "dim": value.dim,
-            "rank": value.rank,
-            "by_columns": by_columns,
-        }
+        return spelled(value, arrays)
     if value is not None:
         raise TypeError(f"{type(value).__name__} is neither a vector nor a legacy")
     return None
@@ -321,6 +297,10 @@ def decode(data: bytes | bytearray | memoryview, *, limit: int = DEFAULT_LIMIT) 
         header, described = _LAYOUTS[number].read(raw[_PREFIX.size : end])
     except ValueError as error:
         raise _malformed(f"in its header: {error}") from error
+    # A slope of zeros is not sent, and takes its room all the same.
+    needed += _BYTES_PER_NUMBER * _LAYOUTS[number].zeros(header.message)
+    if needed > limit:
+        raise _too_large(needed, limit)
     if described != count:
         raise _malformed(f"its header describes {described} numbers, and there are {count}")
     message = cast("Message", _restored(header.message, raw, _DTYPES[width], begin))
@@ -361,7 +341,7 @@ def _restored(form: Struct, raw: bytes, dtype: np.dtype[Any], begin: int) -> obj
     return layout.kind(*values.values())
 
 
-def _array(part: int | _LegacyHeader | None, numbers: NDArray[Any]) -> Vector | Legacy | None:
+def _array(part: int | LegacyHeader | None, numbers: NDArray[Any]) -> Vector | Legacy | None:
     """Return the vector or the legacy that these numbers, all of them, are."""
     if numbers.itemsize == _WIDTHS["float32"]:
         with np.errstate(invalid="ignore"):  # some kinds of NaN make NumPy warn
@@ -370,17 +350,7 @@ def _array(part: int | _LegacyHeader | None, numbers: NDArray[Any]) -> Vector | 
         return numbers
     if part is None:
         return None
-    dim, rank = part.dim, part.rank
-    factor = numbers[dim : dim + dim * rank]
-    return Legacy(
-        part.eta,
-        numbers[:dim],
-        part.c,
-        part.lineage,
-        factor.reshape(rank, dim).T if part.by_columns else factor.reshape(dim, rank),
-        numbers[dim + dim * rank :],
-        frozenset(part.blended),
-    )
+    return part.restored(numbers)
 
 
 def _malformed(why: str) -> MalformedMessage:

@@ -19,13 +19,14 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
 from bequest.core import mixing
 from bequest.core.arrays import is_whole
 from bequest.core.steps import StepChoice
+from bequest.core.unfinished import refuse_unfinished
 from bequest.errors import InvalidMethod
 
 if TYPE_CHECKING:
@@ -155,6 +156,11 @@ class Method(ABC):
         if "label" not in vars(cls):
             cls.label = cls.__name__
 
+    def __new__(cls, *_: Any, **__: Any) -> Self:  # noqa: ANN401 - whatever __init__ takes
+        """Refuse a class that is not finished."""
+        refuse_unfinished(cls, InvalidMethod, page="own-method")
+        return super().__new__(cls)
+
     @property
     def given(self) -> float | None:
         """The pace that the user has given; None to have it chosen by ``first_pace``."""
@@ -215,10 +221,46 @@ class Method(ABC):
         _ = own_weight, stiffness, bound
         return Local(pace, pace)
 
+    def at(self, local: Local, t: int) -> Local:
+        """Return what round t goes by; most methods do not change from round to round."""
+        _ = t
+        return local
+
     def own_step(self, pace: float, smoothness: float) -> float:
         """Return about how far a node of that smoothness goes against z: its will may know that."""
         _ = smoothness
         return pace
+
+
+@dataclass(frozen=True)
+class OneStep(Method):
+    """A method whose pace is one step for all nodes, lowered if an heir becomes too stiff for it.
+
+    Args:
+        step: the step of every node; None to have it chosen.
+    """
+
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        check_pace(self.step, "step")
+
+    @property
+    def given(self) -> float | None:
+        """The step."""
+        return self.step
+
+    def next_pace(self, current: float, conditions: Conditions, since: int) -> StepChoice | None:
+        """Return a lower step if what a node carries now makes the present one unsafe."""
+        safe, heir = self._safe(conditions), conditions.stiffest
+        if safe >= current:
+            return None
+        carries = conditions.stiffness[heir]
+        return StepChoice(safe, since, f"node {heir} now carries smoothness {carries:.4g}")
+
+    @abstractmethod
+    def _safe(self, conditions: Conditions) -> float:
+        """Return the largest step that is used under these conditions."""
 
 
 def check_method(method: object) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bequest.core import steps
-from bequest.core.methods.base import Method, check_pace
+from bequest.core.methods.base import OneStep
 from bequest.core.steps import StepChoice
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DGD(Method):
+class DGD(OneStep):
     """Decentralized gradient descent: x+ = W x - step grad h(x).
 
     **It does not end at the optimum.** There is no s, and so nothing that a leaver could hand over
@@ -29,16 +29,6 @@ class DGD(Method):
 
     label: ClassVar[str] = "DGD"
     is_exact: ClassVar[bool] = False
-
-    step: float | None = None
-
-    def __post_init__(self) -> None:
-        check_pace(self.step, "step")
-
-    @property
-    def given(self) -> float | None:
-        """The step."""
-        return self.step
 
     def message(
         self,
@@ -74,14 +64,6 @@ class DGD(Method):
             f"half of what is stable at smoothness {stiffest:.4g}; with {self.label} nodes end "
             "about a step away from the minimiser",
         )
-
-    def next_pace(self, current: float, conditions: Conditions, since: int) -> StepChoice | None:
-        """Return a lower step if what a node carries now makes the present one unsafe."""
-        safe, heir = self._safe(conditions), conditions.stiffest
-        if safe >= current:
-            return None
-        carries = conditions.stiffness[heir]
-        return StepChoice(safe, since, f"node {heir} now carries smoothness {carries:.4g}")
 
     def _safe(self, conditions: Conditions) -> float:
         stiffest = max(conditions.stiffness.values())

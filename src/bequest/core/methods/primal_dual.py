@@ -23,8 +23,7 @@ import numpy as np
 
 from bequest.core import steps
 from bequest.core.methods import pace as paces
-from bequest.core.methods.base import Local, Method, check_pace
-from bequest.core.steps import StepChoice
+from bequest.core.methods.base import Local, Method, OneStep, check_pace
 from bequest.errors import InvalidMethod
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Tensor as Array
     from bequest.core.methods.base import Conditions, PerNode, Rows
+    from bequest.core.steps import StepChoice
 
 # How much of what is stable a node uses: P is M over twice this, and half of M would be the end. A
 # number must come close to that, as it is too large in all directions but one. A matrix need not:
@@ -250,18 +250,8 @@ class ADMM(_Coupled, _CombineThenAdapt):
 
 
 @dataclass(frozen=True)
-class _Stepped(_PrimalDual):
+class _Stepped(OneStep, _PrimalDual):
     """Methods with one step alpha for all nodes: P = 1/alpha, c = 1/(2 alpha)."""
-
-    step: float | None = None
-
-    def __post_init__(self) -> None:
-        check_pace(self.step, "step")
-
-    @property
-    def given(self) -> float | None:
-        """The step."""
-        return self.step
 
     def localise(
         self,
@@ -277,14 +267,6 @@ class _Stepped(_PrimalDual):
     def first_pace(self, conditions: Conditions) -> StepChoice:
         """Return the step at which the slowest mode of the network is fastest."""
         return paces.fastest_step(conditions, safe=self._safe(conditions), modes=self._modes)
-
-    def next_pace(self, current: float, conditions: Conditions, since: int) -> StepChoice | None:
-        """Return a lower step if what a node carries now makes the present one unsafe."""
-        safe, heir = self._safe(conditions), conditions.stiffest
-        if safe >= current:
-            return None
-        carries = conditions.stiffness[heir]
-        return StepChoice(safe, since, f"node {heir} now carries smoothness {carries:.4g}")
 
     def _safe(self, conditions: Conditions) -> float:
         smoothness = max(conditions.stiffness.values())

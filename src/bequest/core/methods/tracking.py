@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bequest.core import steps
-from bequest.core.methods.base import Method, check_pace
+from bequest.core.methods.base import OneStep
 from bequest.core.steps import StepChoice
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class GradientTracking(Method):
+class GradientTracking(OneStep):
     """Adapt-then-combine gradient tracking: x+ = W (x - step z), s+ = s - (I - W) z.
 
     Args:
@@ -29,16 +29,6 @@ class GradientTracking(Method):
     label: ClassVar[str] = "gradient tracking"
     vectors: ClassVar[int] = 2
     hears_differences: ClassVar[bool] = False
-
-    step: float | None = None
-
-    def __post_init__(self) -> None:
-        check_pace(self.step, "step")
-
-    @property
-    def given(self) -> float | None:
-        """The step."""
-        return self.step
 
     def message(self, x: Rows, z: Rows, local: Local, out: Rows | None = None) -> tuple[Rows, ...]:
         """Return x - step z and z."""
@@ -61,7 +51,7 @@ class GradientTracking(Method):
     def first_pace(self, conditions: Conditions) -> StepChoice:
         """Return the safe step, or a smaller one that balances descent and mixing."""
         stiffest = max(conditions.stiffness.values())
-        safe = self._safe(stiffest, conditions)
+        safe = self._safe(conditions)
         bent, gap = conditions.modulus, conditions.gap
         balanced = steps.balanced_step(smoothness=stiffest, modulus=bent, gap=gap)
         if safe <= balanced:
@@ -75,18 +65,9 @@ class GradientTracking(Method):
             f"graph (gap {gap:.3g}); stable up to {2 * safe:.3g}",
         )
 
-    def next_pace(self, current: float, conditions: Conditions, since: int) -> StepChoice | None:
-        """Return a lower step if what a node carries now makes the present one unsafe."""
-        heir = conditions.stiffest
-        stiffest = conditions.stiffness[heir]
-        safe = self._safe(stiffest, conditions)
-        if safe >= current:
-            return None
-        return StepChoice(safe, since, f"node {heir} now carries smoothness {stiffest:.4g}")
-
-    def _safe(self, stiffest: float, conditions: Conditions) -> float:
+    def _safe(self, conditions: Conditions) -> float:
         return steps.safe_step(
-            smoothness=stiffest,
+            smoothness=max(conditions.stiffness.values()),
             limit=steps.stability_limit(conditions.smallest_eigenvalue),
         )
 
@@ -125,8 +106,9 @@ class DIGing(GradientTracking):
         there += heard[0]
         return there, heard[1]
 
-    def _safe(self, stiffest: float, conditions: Conditions) -> float:
+    def _safe(self, conditions: Conditions) -> float:
         # Per eigenvalue w of W a round has the trace 2w - alpha h and the determinant
         # w^2 - alpha h: it is stable for alpha h < (1 + w)^2 / 2.
         lowest = 1.0 + conditions.smallest_eigenvalue
+        stiffest = max(conditions.stiffness.values())
         return steps.safe_step(smoothness=stiffest, limit=lowest * lowest / 2)

@@ -8,13 +8,14 @@ on the order in which messages arrive, bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bequest.core.arrays import is_whole
+from bequest.engines.chronicle import Chronicle
 from bequest.engines.loop.network import Outage, Partition, Weather
 from bequest.engines.loop.world import World
 from bequest.engines.runtime.node_setup import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bequest.engines.base import Progress
+    from bequest.engines.chronicle import Line
     from bequest.engines.loop.world import Scribe
     from bequest.engines.runtime.node_setup import NodeSetup
     from bequest.engines.runtime.report_batch import Ended
@@ -61,12 +63,14 @@ class Loop:
             Heirs and buddies are preferably elsewhere, and no two buddies in one place.
         as_bytes: whether messages travel as bytes, as on a real network; slower.
         scribe: hears of everything that happens to every process (``bequest.journal``).
+        watch: hears what is new of a run while it goes on (``engines.chronicle``).
     """
 
     weather: Weather = field(default_factory=Weather)
     hosts: int | Mapping[int, str] = 1
     as_bytes: bool = False
     scribe: Scribe | None = field(default=None, repr=False)
+    watch: Callable[[Line], None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.weather, Weather):
@@ -107,6 +111,7 @@ class Execution:
         self.hosts = engine.placement(plan.problem.n)
         if engine.scribe is not None:
             engine.scribe.began(engine)
+        self._chronicle = None if engine.watch is None else Chronicle(plan, engine.watch)
         first = opening_pace(plan)
         self.supervisor = Supervisor(plan, first, self.hosts)
         self._planned_crashes = planned_crashes(plan)
@@ -137,7 +142,17 @@ class Execution:
             self._let_hosts_die()
             world.step()
             self.let_planned_crashes_happen()
-        return self.outcome()
+        outcome = self.outcome()
+        if self._chronicle is not None:
+            self._report(self.plan.rounds)
+            self._chronicle.end(outcome.status)
+        return outcome
+
+    def _report(self, t: int) -> None:
+        """Tell what is new, up to a round that has been measured."""
+        recorder, ledger = self.supervisor.recorder, self.supervisor.ledger
+        if self._chronicle is not None and recorder is not None:
+            self._chronicle.advance(t, recorder.metrics, ledger.departures, ledger.changes)
 
     @property
     def is_over(self) -> bool:
@@ -212,8 +227,11 @@ class Execution:
         if isinstance(effect, Completed):
             self._crash_if_planned(process, effect.round)
             recorder = self.supervisor.recorder
-            if self._progress is not None and recorder is not None and recorder.new_rounds:
-                self._progress(recorder.new_rounds.pop())
+            if recorder is not None and recorder.new_rounds:
+                measured = recorder.new_rounds.pop()
+                if self._progress is not None:
+                    self._progress(measured)
+                self._report(measured)
         elif isinstance(effect, Began):
             self._tell_the_oracle(self.world.nodes[process], effect.round)
             self._crash_if_planned(process, effect.round)  # a loss may have skipped rounds

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 from ray.util.metrics import Counter, Gauge
 
 from bequest import files
+from bequest.engines.chronicle import Chronicle
 from bequest.engines.runtime.view import Notice, View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from bequest.engines.chronicle import Line
     from bequest.engines.runtime.supervisor import Supervisor
     from bequest.engines.runtime.view import HostView
     from bequest.model.outcome import Status
+    from bequest.model.plan import Plan
 
 # The number of latest notices in a view.
 _TOLD = 50
@@ -33,13 +36,13 @@ class Monitoring:
 
     Args:
         run: its name, for Ray's metrics.
-        rounds: how many rounds it has.
+        plan: what it is to do.
         supervisor: knows how far the run is.
         record: the file of its outcome; the event log is beside it. None for no file.
     """
 
-    def __init__(self, run: str, rounds: int, supervisor: Supervisor, record: Path | None) -> None:
-        self._rounds, self._supervisor = rounds, supervisor
+    def __init__(self, run: str, plan: Plan, supervisor: Supervisor, record: Path | None) -> None:
+        self._rounds, self._supervisor = plan.rounds, supervisor
         self._metrics = RayMetrics(run)
         self._log = None if record is None else EventLog(record.with_suffix(".jsonl"))
         self._notices: deque[Notice] = deque(maxlen=_TOLD)
@@ -47,10 +50,18 @@ class Monitoring:
         self._began = time.monotonic()
         self._version = 0
         self._news = asyncio.Event()
+        self._lines: list[tuple[int, Line]] = []  # each with the first version that has it
+        self._chronicle = Chronicle(plan, self._tell)
 
     def begin(self) -> None:
         """Start the clock."""
         self._began = time.monotonic()
+
+    def _tell(self, line: Line) -> None:
+        self._version += 1
+        self._lines.append((self._version, line))
+        if self._log is not None and "reading" not in line:  # the log has readings by the clock
+            self._log.add(self._age, line)
 
     def say(self, what: str) -> None:
         """Add a notice."""
@@ -81,6 +92,7 @@ class Monitoring:
 
     def show(self) -> None:
         """Set Ray's metrics, and write their readings to the event log."""
+        self._advance()
         error, gap, slope = self._readings()
         readings = {
             "round": self._measured,
@@ -99,9 +111,13 @@ class Monitoring:
         hosts: Mapping[str, HostView],
         steward: int | None,
         status: Status | None,
+        since: int,
     ) -> View:
-        """Return the run as it is now."""
+        """Return the run as it is now, with what is new since the view of that version."""
         supervisor = self._supervisor
+        self._advance()
+        if status is not None and not any("ended" in line for _, line in self._lines[-1:]):
+            self._chronicle.end(status)
         error, gap, slope = self._readings()
         return View(
             version=self._version,
@@ -119,7 +135,14 @@ class Monitoring:
             steward=steward,
             term=supervisor.term,
             status=status,
+            news=tuple(line for version, line in self._lines if version > since),
         )
+
+    def _advance(self) -> None:
+        recorder, ledger = self._supervisor.recorder, self._supervisor.ledger
+        if recorder is not None:
+            told = ledger.departures, ledger.changes
+            self._chronicle.advance(recorder.measured, recorder.metrics, *told)
 
     @property
     def _age(self) -> float:
@@ -153,6 +176,10 @@ class EventLog:
     def tell(self, notice: Notice) -> None:
         """Write a notice."""
         self._write({"t": notice.time, "round": notice.round, "what": notice.what})
+
+    def add(self, time: float, line: Line) -> None:
+        """Write a line of the chronicle."""
+        self._write({"t": time, **line})
 
     def read_off(self, time: float, readings: Mapping[str, float | None]) -> None:
         """Write the readings of the metrics, unless the last ones are recent."""

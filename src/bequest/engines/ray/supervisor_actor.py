@@ -98,9 +98,7 @@ class SupervisorActor:
         self.supervisor = Supervisor(
             setup.plan, setup.first, placement.hosts, domain_of=placement.domain_of
         )
-        self.monitoring = Monitoring(
-            setup.namespace, setup.plan.rounds, self.supervisor, setup.record
-        )
+        self.monitoring = Monitoring(setup.namespace, setup.plan, self.supervisor, setup.record)
         self.hosts: dict[str, WatchedHost] = {}
         self._watch = HostWatch(self, setup.patience)
         self._arrivals = Arrivals(self)
@@ -194,7 +192,9 @@ class SupervisorActor:
             for name, host in self.hosts.items()
         }
         status = None if self._outcome is None else self._outcome.status
-        return self.monitoring.view(hosts=hosts, steward=self._steward_pid, status=status)
+        return self.monitoring.view(
+            hosts=hosts, steward=self._steward_pid, status=status, since=version
+        )
 
     async def watch(self) -> None:
         """Never return: a caller that waits for this hears when the process dies."""
@@ -379,8 +379,10 @@ class SupervisorActor:
 
     def _finish(self, states: list[FinalState]) -> None:
         outcome = self.supervisor.outcome(states)
-        if self._setup.record is not None:
-            records.write(self._setup.record, self._setup.fingerprint, outcome)
+        setup = self._setup
+        if setup.record is not None:
+            kept = records.Record(setup.fingerprint, setup.plan.scene, outcome)
+            records.write(setup.record, kept)
         self._outcome, self.is_over = outcome, True
         self.monitoring.say(f"it is over: {outcome.status}")
         self.monitoring.show()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,6 +57,7 @@ class View:
         steward: its process; None while there is none.
         term: how many stewards there were before it.
         status: how the run ended; None while it goes on.
+        news: what is new since the view that the caller has seen (``engines.chronicle``).
     """
 
     version: int
@@ -74,3 +75,4 @@ class View:
     steward: int | None
     term: int
     status: Status | None
+    news: tuple[Mapping[str, Any], ...] = ()

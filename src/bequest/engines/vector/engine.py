@@ -12,20 +12,24 @@ from bequest.core.arrays import frozen
 from bequest.core.methods import Conditions
 from bequest.core.methods.base import checked
 from bequest.engines.base import first_pace
+from bequest.engines.chronicle import Chronicle
 from bequest.engines.metrics import Metrics
 from bequest.engines.vector.membership import Membership
+from bequest.engines.vector.row_by_row import RowGradients, hear
 from bequest.model.graph import epoch_edges
 from bequest.model.outcome import Outcome, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from bequest.core.arrays import Indices, Matrix, Tensor
     from bequest.core.legacy import Legacy
     from bequest.core.methods import Local, Method
-    from bequest.core.rounds import Hear
+    from bequest.core.rounds import Gradient, Hear
     from bequest.core.topology import Network
     from bequest.engines.base import Progress
+    from bequest.engines.chronicle import Line
+    from bequest.engines.vector.row_by_row import Sampling
     from bequest.model.plan import Plan
 
 # Rounds are kept in a window of about this many numbers per array and measured together: large
@@ -37,17 +41,24 @@ _WINDOW_ROUNDS = 256
 class Vector:
     """The vector engine.
 
+    Args:
+        watch: hears what is new of a run while it goes on (``engines.chronicle``).
+
     Attributes:
         membership: what carries out departures and arrivals; an ablation replaces it.
     """
 
     membership: ClassVar[type[Membership]] = Membership
 
+    def __init__(self, *, watch: Callable[[Line], None] | None = None) -> None:
+        self._watch = watch
+
     def run(self, plan: Plan, progress: Progress | None = None) -> Outcome:
         """Carry out the plan; ``progress`` hears of rounds as they are completed."""
         # Overflow is not an accident here: it is measured, and ends the run as DIVERGED.
         with np.errstate(over="ignore", invalid="ignore"):
-            return _VectorExecution(plan, progress, self.membership(plan)).run()
+            chronicle = None if self._watch is None else Chronicle(plan, self._watch)
+            return _VectorExecution(plan, progress, self.membership(plan), chronicle).run()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -60,6 +71,7 @@ class _Epoch:
         self.nodes, edges = epoch_edges(network)
         self.weights = mixing.metropolis(edges, self.nodes.size)
         self._losses = plan.problem.among(self.nodes)
+        self.is_stochastic = plan.problem.is_stochastic
         heirs = sorted(legacies)
         self._rows: Indices = np.searchsorted(self.nodes, heirs)
         self._eta = np.array([[legacies[heir].eta] for heir in heirs])
@@ -67,6 +79,11 @@ class _Epoch:
         sketched = [heir for heir in heirs if legacies[heir].rank]
         self._sketched: Indices = np.searchsorted(self.nodes, sketched)
         self._factors, self._weights = _stacked([legacies[heir] for heir in sketched])
+        self._sampled = [
+            (int(row), legacies[heir])
+            for row, heir in zip(self._rows, heirs, strict=True)
+            if legacies[heir].samples
+        ]
         self._legacies, self._modulus = legacies, plan.modulus
         low, high = plan.problem.a[self.nodes].copy(), plan.problem.b[self.nodes].copy()
         low[self._rows] += [legacies[heir].curvature[0] for heir in heirs]
@@ -78,11 +95,13 @@ class _Epoch:
         """Return, per row, a matrix above the Hessian of what it minimises."""
         own = np.array(self._losses.bounds())
         for row, heir in zip(self._rows, sorted(self._legacies), strict=True):
-            own[row] += self._legacies[heir].hessian()
+            own[row] += self._legacies[heir].bound()
         return own
 
     def hear(self, method: Method, coupling: float) -> Hear:
         """Return what makes what nodes hear of what they say, throughout the epoch."""
+        if self.is_stochastic:
+            return hear(self.weights, coupling, differences=method.hears_differences)
         if method.hears_differences:
             return rounds.Differences(mixing.mixer(mixing.laplacian(self.weights) * coupling))
         return rounds.averages(mixing.mixer(self.weights))
@@ -106,6 +125,12 @@ class _Epoch:
         )
         return local.spread((self.nodes.size, self._losses.dim))
 
+    def gradients(self, sampling: Sampling | None, t: int) -> Gradient:
+        """Return what writes the gradients that the rounds after t use."""
+        if sampling is None:
+            return self.gradient
+        return RowGradients(sampling, self.nodes, self._legacies, t)
+
     def gradient(self, X: Matrix, out: Matrix) -> None:
         """Write grad h_j(x_j): the own loss and what was inherited."""
         self._losses.write_gradients(X, out)
@@ -114,6 +139,8 @@ class _Epoch:
         if self._sketched.size:
             along = np.vecmat(X[self._sketched], self._factors)
             out[self._sketched] += np.matvec(self._factors, self._weights * along)
+        for row, legacy in self._sampled:
+            out[row] += legacy.sample_gradient(X[row])
 
 
 def _stacked(legacies: list[Legacy]) -> tuple[Tensor, Matrix]:
@@ -129,13 +156,23 @@ def _stacked(legacies: list[Legacy]) -> tuple[Tensor, Matrix]:
 class _VectorExecution:
     """One run under way."""
 
-    def __init__(self, plan: Plan, progress: Progress | None, membership: Membership) -> None:
-        self.plan, self.progress = plan, progress
+    def __init__(
+        self,
+        plan: Plan,
+        progress: Progress | None,
+        membership: Membership,
+        chronicle: Chronicle | None = None,
+    ) -> None:
+        self.plan, self.progress, self.chronicle = plan, progress, chronicle
         self.members = membership
         self.metrics = Metrics(plan)
         self.epoch = _Epoch(plan, self.members.network, self.members.legacies)
         self.steps = [first_pace(plan, self.epoch.nodes, self.epoch.weights)]
-        self.epoch.gradient(self.members.X, self.members.G)
+        if (sampling := self.members.sampling) is None:
+            self.epoch.gradient(self.members.X, self.members.G)
+        else:
+            for row, node in enumerate(self.epoch.nodes.tolist()):
+                self.members.G[row] = sampling.enter(node, self.members.X[row], 0)
         self.members.Z = self.members.G.copy()
         self.members.welcome(0, pace=self.steps[-1].value)
 
@@ -147,7 +184,17 @@ class _VectorExecution:
                 self._membership_change(stop)
                 alive = self._measure_now(stop)
             t = stop
-        return self._outcome(alive)
+        outcome = self._outcome(alive)
+        if self.chronicle is not None:
+            self._report(t)
+            self.chronicle.end(outcome.status)
+        return outcome
+
+    def _report(self, t: int) -> None:
+        """Tell what is new, up to a round that has been measured."""
+        if self.chronicle is not None:
+            members = self.members
+            self.chronicle.advance(t, self.metrics, members.records, members.changes)
 
     def _outcome(self, alive: bool) -> Outcome:  # noqa: FBT001
         members = self.members
@@ -182,6 +229,7 @@ class _VectorExecution:
         pace, method = self.steps[-1].value, self.plan.method
         local = self.epoch.local(method, pace)
         hear = self.epoch.hear(method, local.coupling)
+        gradient = self.epoch.gradients(members.sampling, t)
         due = members.checkpoints_due(t, stop)
         members.histories.open(t, stop, members.nodes, members.X, members.Z, pace, due)
         while t < stop:
@@ -194,7 +242,8 @@ class _VectorExecution:
                 method=method,
                 local=local,
                 hear=hear,
-                gradient=self.epoch.gradient,
+                gradient=gradient,
+                after=t,
             )
             done = slice(1, count + 1)
             escaped = self.metrics.measure(t + 1, X[done], Z[done], G[done], target=members.target)
@@ -210,6 +259,8 @@ class _VectorExecution:
             t += count
             if self.progress is not None:
                 self.progress(t)
+            # A round after which nodes come and go is measured once more, when they have.
+            self._report(t - 1 if t in self.plan.schedule else t)
         members.X, members.Z, members.G = X[0].copy(), Z[0].copy(), G[0].copy()
         return True
 

@@ -13,7 +13,9 @@ from bequest.core.legacy import Legacy
 from bequest.core.recall import Balance
 from bequest.engines.vector.checkpoints import Checkpoints
 from bequest.engines.vector.path_history import PathHistories
+from bequest.engines.vector.row_by_row import Sampling
 from bequest.model.outcome import ChangeRecord, DepartureRecord
+from bequest.model.pseudo_samples import evaluated
 from bequest.model.wills import Bequest, decision
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class Membership:
         self.X: Matrix = plan.start[self.nodes]
         self.G: Matrix = np.empty_like(self.X)
         self.Z: Matrix = np.empty_like(self.X)
+        # the gradients that rounds use, where these are not the same every time
+        self.sampling = Sampling(plan.problem) if plan.problem.is_stochastic else None
         self._checkpoints = Checkpoints(plan)
         self._hindsight = plan.hindsight(0)
         self._bequeathed: dict[int, Legacy | None] = {}  # by every node that left, the last time
@@ -155,11 +159,17 @@ class Membership:
     def _load(self, node: int) -> int:
         return len(self.legacies[node].lineage) if node in self.legacies else 0
 
-    def _inherit(self, heir: int, legacy: Legacy) -> None:
-        row = self._rows[heir]
-        self.G[row] += legacy.gradient(self.X[row])
-        self.legacies[heir] = self.legacies.get(heir, Legacy.zero(legacy.dim)) + legacy
+    def _inherit(self, heir: int, legacy: Legacy) -> Vector:
+        """Let a node remember that, too; return what its gradient gains."""
+        objective = self.plan.problem.objective(heir)
+        legacy = legacy.drawn_by(lambda part: evaluated(part, objective))
+        row, held = self._rows[heir], self.legacies.get(heir, Legacy.zero(legacy.dim))
+        self.legacies[heir] = whole = held + legacy
+        # In the order of a real node, which knows what it holds before and after.
+        change: Vector = whole.gradient(self.X[row]) - held.gradient(self.X[row])
+        self.G[row] += change
         self._heirs.add(heir)
+        return change
 
     def _restart(self) -> None:
         present = [self._rows[node] for node in self.network]
@@ -210,9 +220,10 @@ class Membership:
             self._restart()
             return 0.0, 0
         farewell = Farewell(node, t, legacy, rounds.surplus(self.Z[i], self.G[i]))
-        self.Z[a] = rounds.receive(self.X[a], self.Z[a], legacy, farewell.surplus)
+        push = farewell.surplus
         if not legacy.is_zero:
-            self._inherit(heir, legacy)
+            push = push + self._inherit(heir, legacy)
+        self.Z[a] += push
         return farewell.vectors, farewell.nbytes
 
     # --- crashing -------------------------------------------------------------------------
@@ -313,6 +324,8 @@ class Membership:
     # --- returning, joining, being forgotten ----------------------------------------------
 
     def _forget(self, node: int, t: int) -> None:
+        if self.sampling is not None:
+            self.sampling.begin(node)  # a process comes for it, and goes again
         holder, exact = self._withdraw(node)
         self._record("forget", node, t, holder=holder, exact=exact)
 
@@ -320,7 +333,7 @@ class Membership:
         holder, exact = self._withdraw(node)
         neighbours = self._neighbours(node, holder)
         sponsor = neighbours[0] if holder is None else holder
-        self._come_in(node, neighbours, sponsor)
+        self._come_in(node, t, neighbours, sponsor)
         part = self._bequeathed.get(node)
         if holder is not None and part is not None:
             # Its gradient goes over, and the holder's tracker stays as it is.
@@ -331,7 +344,7 @@ class Membership:
 
     def _join(self, node: int, t: int) -> None:
         neighbours = self._neighbours(node, None)
-        self._come_in(node, neighbours, neighbours[0])
+        self._come_in(node, t, neighbours, neighbours[0])
         self._record("join", node, t, None, neighbours[0], neighbours)
 
     def _record(
@@ -379,9 +392,12 @@ class Membership:
         there = tuple(other for other in self.plan.known[node] if other in self.network)
         return there or (min(self.network) if holder is None else holder,)
 
-    def _come_in(self, node: int, neighbours: tuple[int, ...], sponsor: int) -> None:
+    def _come_in(self, node: int, t: int, neighbours: tuple[int, ...], sponsor: int) -> None:
         x = self.X[self._rows[sponsor]]
-        gradient = self.plan.problem.objective(node).gradient(x)
+        if self.sampling is None:
+            gradient = self.plan.problem.objective(node).gradient(x)
+        else:
+            gradient = self.sampling.enter(node, x, t)
         self._rows[node] = len(self.X)
         self.X = np.vstack([self.X, x])
         self.Z, self.G = np.vstack([self.Z, gradient]), np.vstack([self.G, gradient])

@@ -48,7 +48,7 @@ class _Pages:
 
     def path(self, node: int) -> EpochPath:
         column = int(np.searchsorted(self.nodes, node))
-        return EpochPath(self.X[:, column], self.Z[:, column])
+        return EpochPath(self.X[:, column], self.Z[:, column], self.length)
 
 
 class PathHistories:

@@ -4,6 +4,7 @@ from bequest.model.objectives.base import Objective, Stack
 from bequest.model.objectives.function import Function
 from bequest.model.objectives.linear import Huber, LeastSquares, Logistic
 from bequest.model.objectives.loaded import Loaded
+from bequest.model.objectives.minibatches import Minibatches, SampleKey
 from bequest.model.objectives.quadratic import Quadratic
 from bequest.model.objectives.softmax import Softmax
 
@@ -13,8 +14,10 @@ __all__ = [
     "LeastSquares",
     "Loaded",
     "Logistic",
+    "Minibatches",
     "Objective",
     "Quadratic",
+    "SampleKey",
     "Softmax",
     "Stack",
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from bequest.core.arrays import EPSILON, frozen, refuse_masked
+from bequest.core.unfinished import refuse_unfinished
 from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite
 from bequest.model.overrides import replaced
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Indices, Matrix, Tensor, Vector
     from bequest.core.curvature import Curvature
+    from bequest.model.objectives.minibatches import Draws
 
 
 # Runs compute with squares of gradients, which are products of two numbers of the data: larger ones
@@ -126,6 +128,11 @@ class Stack(ABC):
         return True
 
     @property
+    def is_stochastic(self) -> bool:
+        """Whether the rounds of some member take a few of its samples each."""
+        return False
+
+    @property
     def at_hand(self) -> bool:
         """Whether the data may be looked at here, and not only where a member is evaluated."""
         return True
@@ -160,6 +167,11 @@ class Singles(Stack, Generic[Single]):
         """Whether every member is certain of its bounds."""
         return all(m.curvature.certified for m in self.members)
 
+    @property
+    def is_stochastic(self) -> bool:
+        """Whether the rounds of some member take a few of its samples each."""
+        return any(m.is_stochastic for m in self.members)
+
     def take(self, rows: Indices) -> Self:
         """Return the stack of these members."""
         return type(self)([self.members[row] for row in rows])
@@ -177,6 +189,11 @@ class Objective(ABC):
     """
 
     stacked: ClassVar[tuple[str, ...]] = ("value", "gradient", "hvp", "hessian")
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:  # noqa: ANN401 - whatever __init__ takes
+        """Refuse a class that is not finished."""
+        refuse_unfinished(cls, InvalidObjective, page="own-loss")
+        return super().__new__(cls)
 
     @property
     @abstractmethod
@@ -213,6 +230,23 @@ class Objective(ABC):
         """The relative rounding of value and gradient: that of float64 where formulas are."""
         return self._alone.precision
 
+    @property
+    def is_stochastic(self) -> bool:
+        """Whether rounds take a few of its samples each (``minibatches``)."""
+        return False
+
+    @property
+    def convexified(self) -> Objective:
+        """What a memory of it is made of: itself, or where it is not convex a convex model."""
+        return self
+
+    def draws(self, node: int, incarnation: int) -> Draws:
+        """Return the gradients that the rounds of a node use, from its entry on."""
+        from bequest.model.objectives.minibatches import Draws
+
+        _ = node, incarnation  # of no importance to a loss that is the same every time
+        return Draws(self)
+
     @abstractmethod
     def stack(self, members: Sequence[Any]) -> Stack:
         """Return these losses, all of this one's family, as one stack."""
@@ -220,6 +254,11 @@ class Objective(ABC):
     @cached_property
     def _alone(self) -> Stack:
         return self.stack([self])
+
+    @property
+    def alone(self) -> Stack:
+        """The loss as a stack of one, with its formulas."""
+        return self._alone
 
     def _row(self, x: ArrayLike, name: str = "x") -> Matrix:
         refuse_masked(x, name)

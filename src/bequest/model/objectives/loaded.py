@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Matrix, Tensor, Vector
     from bequest.core.curvature import Curvature
+    from bequest.model.objectives.minibatches import Draws
 
 _HOW = (
     "On the host that holds the data, print(loader().curvature), and pass these two numbers, or "
@@ -111,6 +112,20 @@ class Loaded(Objective):
     def precision(self) -> float:
         """That of the loss itself, which is loaded for it: only the end of a run asks."""
         return self.load().precision
+
+    @property
+    def is_stochastic(self) -> bool:
+        """That of the loss itself, which is loaded for it: only rounds ask."""
+        return self.load().is_stochastic
+
+    @property
+    def convexified(self) -> Objective:
+        """Itself, with the range that was declared, unless the loss is no convex one."""
+        return self if self._range.a >= 0 else self.load().convexified
+
+    def draws(self, node: int, incarnation: int) -> Draws:
+        """Return those of the loss itself."""
+        return self.load().draws(node, incarnation)
 
     def stack(self, members: Sequence[Any]) -> LoadedStack:
         """Return these losses as one stack, without loading them."""

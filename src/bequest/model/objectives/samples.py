@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -129,6 +130,26 @@ class SampleLoss(Objective):
     def curvature(self) -> Curvature:
         """The certified range, from the extreme eigenvalues of X'X/m."""
         return self._certify()
+
+    @property
+    def samples(self) -> int:
+        """How many there are."""
+        return int(self.y.size)
+
+    def among(self, rows: Indices) -> Self:
+        """Return the loss on these samples alone, which is that of all in the mean."""
+        part = copy(self)
+        for name in ("_alone", "curvature"):  # what was computed of all samples
+            vars(part).pop(name, None)
+        part.X, part.y = self.X[rows], self.y[rows]
+        if self.sample_weight is not None:
+            part.sample_weight = self.sample_weight[rows]
+        part.divisor = self.divisor * rows.size / self.y.size
+        return part
+
+    def batch_gradient(self, x: ArrayLike, rows: Indices) -> Vector:
+        """Return the gradient on these samples alone."""
+        return self.among(rows).gradient(x)
 
     @property
     def size_class(self) -> tuple[int, bool]:

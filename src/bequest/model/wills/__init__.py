@@ -18,6 +18,8 @@ from bequest.model.wills.base import (
 from bequest.model.wills.drift import Budget, Drift, FullHessian
 from bequest.model.wills.paper import Classic, Consensus, Forgetful, LocalTrack, PointOnly
 from bequest.model.wills.probate import decision
+from bequest.model.wills.replay import Replay
+from bequest.model.wills.trust import Trust
 
 __all__ = [
     "Adaptive",
@@ -33,7 +35,9 @@ __all__ = [
     "FullHessian",
     "LocalTrack",
     "PointOnly",
+    "Replay",
     "Setting",
+    "Trust",
     "Will",
     "check_wills",
     "decision",

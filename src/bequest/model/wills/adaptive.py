@@ -13,6 +13,7 @@ from bequest.model.wills.base import Bequest, Branch, Choice, Will
 from bequest.model.wills.drift import Budget, Drift, check_vectors
 from bequest.model.wills.observed import displacements
 from bequest.model.wills.paper import anchored, pilot_of
+from bequest.model.wills.replay import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from bequest.model.wills.base import Estate
 
 
-# In the order in which ties are decided.
+# In the order in which ties are decided. By default the first two are chosen from: where the
+# rule says local or none, that is the better choice too rarely (`bequest reproduce robustness`).
 BRANCHES: tuple[Branch, ...] = ("drift", "consensus", "local", "none")
-# What two vectors cost does not count below this part of what a node has come.
-_NEGLIGIBLE = 1e-12
+_CALIBRATED = BRANCHES[:2]
 # Without a prediction that can be believed, branches that ignore where the network is have to
 # promise this many times less displacement than the others.
 _CAUTION = 2.0
@@ -35,7 +36,8 @@ class Adaptive(Will):
 
     Better content beats better choosing: with the whole Hessian (up to 15 unknowns) or eight
     directions of it a memory is hardly ever worse than none, however early the exit
-    (`bequest reproduce robustness`). Late exits, where two vectors are as good, send two.
+    (`bequest reproduce robustness`). The record says what two vectors would have cost. They are
+    sent where a loss is curved alike in all directions.
 
     With ``rule="certified"`` it is the paper's Legacy-GT; the other two rules go by names of their
     own, and know two vectors only. In the convex regime (C) it is always anchored at the iterate,
@@ -50,11 +52,14 @@ class Adaptive(Will):
             the observed rule; the rest of the message, the surplus, is one of them.
         branches: what the observed rule chooses from: ``"drift"`` (the predicted optimum, see
             Budget), ``"consensus"`` (the iterate), ``"local"`` (the local track) and ``"none"``. By
-            default all of them where there are two vectors, and the first alone where there are
-            more: then the evidence for forgetting is weaker than the memory. The other two rules
-            know the paper's three only.
+            default the first two where there are two vectors, and the first alone where there are
+            more: the evidence for forgetting, and for the local track, is not good enough. The
+            other two rules know the paper's three only.
         drop: the certified rule's bound of leaving no legacy: ``"heterogeneity"`` (eq:anchor) or
             the sharper ``"sensitivity"`` (rem:hr).
+        statistics: whether statistics of the samples may be handed over (``Replay``), under the
+            observed rule. They are where no prediction of the optimum can be believed and the loss
+            is no quadratic: early, with minibatches, for neural networks. See what they reveal.
 
     Paper: eq:anchor, cor:selective, rem:noanchor; the oracle's distances are those of Sec. 5.1.
     Deviates: the observed rule and the drift branch are beyond the paper.
@@ -64,6 +69,7 @@ class Adaptive(Will):
     vectors: float = 10.0
     branches: tuple[Branch, ...] | None = None
     drop: Literal["heterogeneity", "sensitivity"] = "heterogeneity"
+    statistics: bool = False
     label: ClassVar[str] = "adaptive"
 
     def __post_init__(self) -> None:
@@ -77,7 +83,7 @@ class Adaptive(Will):
                 )
         check_vectors("Adaptive", self.vectors)
         object.__setattr__(self, "vectors", float(self.vectors))
-        named = self._branches if isinstance(self._branches, tuple) else ()
+        named = self.offered if isinstance(self.offered, tuple) else ()
         known_once = all(branch in BRANCHES and named.count(branch) == 1 for branch in named)
         if not named or not known_once:
             raise InvalidWill(
@@ -92,6 +98,7 @@ class Adaptive(Will):
         for name, default, user in (
             ("vectors", 10, "observed"),
             ("drop", "heterogeneity", "certified"),
+            ("statistics", False, "observed"),
         ):
             value = getattr(self, name)
             if self.rule != user and value != default:
@@ -101,11 +108,11 @@ class Adaptive(Will):
                 )
 
     @property
-    def _branches(self) -> tuple[Branch, ...]:
+    def offered(self) -> tuple[Branch, ...]:
         """What the observed rule chooses from."""
         if self.branches is not None:
             return self.branches
-        return BRANCHES if self.vectors < 3 else BRANCHES[:1]
+        return _CALIBRATED if self.vectors < 3 else BRANCHES[:1]
 
     @property
     def title(self) -> str:
@@ -115,6 +122,11 @@ class Adaptive(Will):
         usual = self.vectors == type(self).vectors
         size = self.label if usual else f"{self.label} ({self.vectors:g} vectors)"
         return {"certified": "certified (Legacy-GT)", "oracle": "oracle"}.get(self.rule, size)
+
+    @property
+    def tells_statistics(self) -> bool:
+        """Only if it was allowed to."""
+        return self.statistics
 
     @property
     def needs_pilot(self) -> bool:
@@ -142,12 +154,16 @@ class Adaptive(Will):
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the branch with the smallest bias, promised or predicted."""
-        if estate.setting.mu == 0:
+        if self.statistics and not estate.believed and not estate.objective.constant_hessian:
+            return Replay().decide(estate)
+        if estate.setting.mu <= 0:
             why = "anchored at the iterate, as thm:cvx asks in the convex regime"
+            if estate.setting.mu < 0:
+                why = "anchored at the iterate: no prediction is to be believed without convexity"
             at_iterate = anchored(estate, "consensus", why)
             return replace(at_iterate, rank=self._rank if self.rule == "observed" else None)
         if self.rule == "observed":
-            content = self._branches == BRANCHES[:1]
+            content = self.offered == BRANCHES[:1]
             return self._spend(estate) if content else self._observe(estate)
         costs = self._oracle(estate) if self.rule == "oracle" else self._certified(estate)
         compared = {branch: self._bequest(estate, branch) for branch in costs}
@@ -165,31 +181,35 @@ class Adaptive(Will):
         return int(self.vectors - 2)
 
     def _spend(self, estate: Estate) -> Bequest:
-        """Return what the vectors allow, or the two that are predicted to do as well."""
+        """Return what the vectors allow, and what two of them would have cost instead.
+
+        That they would do at the optimum as it is now does not make them enough: a node that joins
+        or is forgotten later moves it, and then what is missing of the curvature is missed. Only
+        where a loss is curved alike in all directions do two vectors hold all there is.
+        """
         large = Budget(self.vectors).decide(estate)
         if large.choice == "drift":
             large = replace(large, choice="sketch")
-        if not estate.believed or large.legacy is None or not large.legacy.rank:
+        if large.legacy is None or not large.legacy.rank:
             return large
         small = Drift().decide(estate)
-        legacies = {"drift": small.legacy, large.choice: large.legacy}
+        legacies = {small.choice: small.legacy, large.choice: large.legacy}
         predicted = displacements(estate, legacies)
-        negligible = predicted["drift"] <= _NEGLIGIBLE * norm(estate.x - estate.start)
-        chosen = small if negligible else large
-        would = "move" if negligible else "would move"
-        sizes = f"2 vectors {would} the optimum by {predicted['drift']:.2g}, as predicted"
-        # What was inherited travels along as it is, also with a small memory of the own loss.
+        sizes = " and ".join(
+            f"by {predicted[choice]:.2g} with {1 + legacy.vectors:g} vectors"
+            for choice, legacy in legacies.items()
+            if legacy is not None
+        )
         return replace(
-            chosen,
-            why=f"{chosen.why}; {sizes}",
+            large,
+            why=f"{large.why}; predicted to move the optimum {sizes}",
             predicted=predicted,
             branches=legacies,
-            rank=large.rank,
         )
 
     def _observe(self, estate: Estate) -> Bequest:
         compared: dict[Choice, Bequest] = {
-            branch: self._bequest(estate, branch) for branch in self._branches
+            branch: self._bequest(estate, branch) for branch in self.offered
         }
         legacies = {branch: bequest.legacy for branch, bequest in compared.items()}
         predicted = displacements(estate, legacies)

@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
 from bequest.core import anchors
 from bequest.core.arrays import norm
 from bequest.core.legacy import Legacy
+from bequest.core.unfinished import refuse_unfinished
 from bequest.errors import InvalidWill
 from bequest.model.ensemble import own_minimiser
 from bequest.model.prediction import is_stochastic, predict
@@ -35,6 +36,8 @@ Choice: TypeAlias = Literal[
     "average",
     "full",
     "recall",
+    "replay",
+    "trust",
 ]
 Branch: TypeAlias = Literal["drift", "consensus", "local", "none"]
 
@@ -52,7 +55,8 @@ class Setting:
     """What all nodes of a run know.
 
     ``pilot`` is there if some will asked for it. ``optimum`` is the oracle: known in studies,
-    never in the field, and given only to wills that say they need it.
+    never in the field, and given only to wills that say they need it. ``statistics`` is whether
+    statistics of samples may leave a node.
     """
 
     n: int
@@ -61,6 +65,7 @@ class Setting:
     step: float
     pilot: Pilot | None
     optimum: Vector | None
+    statistics: bool = True
 
 
 @dataclass(frozen=True)
@@ -268,6 +273,11 @@ class Will(ABC):
         if "label" not in vars(cls) and "label" not in vars(cls).get("__annotations__", {}):
             cls.label = cls.__name__
 
+    def __new__(cls, *_: Any, **__: Any) -> Self:  # noqa: ANN401 - whatever __init__ takes
+        """Refuse a class that is not finished."""
+        refuse_unfinished(cls, InvalidWill, page="own-will")
+        return super().__new__(cls)
+
     @property
     def title(self) -> str:
         """Its label, and what tells it from others of its kind."""
@@ -300,6 +310,11 @@ class Will(ABC):
     @property
     def by_gradients(self) -> bool:
         """Whether it may ask the loss for gradients only."""
+        return False
+
+    @property
+    def tells_statistics(self) -> bool:
+        """Whether it may hand over statistics of the node's samples."""
         return False
 
     @property

@@ -6,9 +6,9 @@ directions in which y - x* can be expected to lie. Top eigenvectors aim at the w
 
 Where nothing can be predicted, and the loss is no quadratic, its curvature at the iterate says
 little about the optimum: where it is locally flat the legacy would run away, where it is steep it
-would stay. The legacy then has the MEAN curvature on the way from the iterate to u, the minimiser
-of the node's own loss. Its gradient is that of the loss at both ends, so that it pulls no farther
-than the loss itself.
+would stay. The legacy then has the MEAN curvature around the way from the iterate to u, the
+minimiser of the node's own loss. Its gradient is that of the loss at both ends, so that it pulls no
+farther than the loss itself.
 """
 
 from __future__ import annotations
@@ -26,17 +26,30 @@ from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Will
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bequest.core.arrays import Matrix, Vector
     from bequest.model.objectives.base import Objective
     from bequest.model.wills.base import Estate
 
-# A way that is this much shorter than what the node has come is rounding.
-_ROUNDING = 1e-10
-# Places on a way, as parts of it, and their weights in a mean over it (Gauss-Legendre).
+# A way that is this much shorter than what the node has come is rounding; and so, nearly, is a
+# direction that is this much shorter: engines that round differently would see another one.
+_ROUNDING, _TURNED = 1e-10, 1e-8
+# Curvature that differs by less than this part of the largest one is the same in all directions.
+_ISOTROPIC = 1e-12
+# Places on a way, as parts of it, and their weights in a mean over it (Gauss-Legendre); and how far
+# beside the way they lie, on either side, as a part of its length.
 _GAUSS = tuple(
     (float((1 + t) / 2), float(w / 2))
     for t, w in zip(*np.polynomial.legendre.leggauss(8), strict=True)
 )
+_BESIDE = 0.2
+# So little of the loss's gradient at the ends of the way may be lost to clipping.
+_CLIPPED = 1e-4
+# How many directions show what a sketch leaves out, and the most it gets of the sketch's least.
+_PROBES, _BELOW = 8, 0.9
+# No Hessian of more unknowns is put together from products.
+_DENSE = 2000
 
 
 @dataclass(frozen=True)
@@ -104,15 +117,17 @@ class Drift(Will):
         curvature = estate.objective.curvature
         if not self.rank:
             s = anchor - estate.x
-            if norm(s) <= _ROUNDING * (norm(estate.x) + norm(estate.x - estate.start)):
+            if norm(s) <= _ROUNDING * _size(estate):
                 return estate.anchored_at(anchor)  # too short a way to bend on
             bend = float(s @ (estate.objective.gradient(anchor) - estate.gradient) / (s @ s))
             return estate.anchored_at(anchor, _within(bend, curvature.a, curvature.b))
-        product = _products(estate, anchor, Q)
+        wide, rank = _widened(estate, Q), Q.shape[1]
+        product = _products(estate, anchor, wide)
         if product is None:
             return estate.anchored_at(anchor)
-        factor = sketch.nystrom(product, Q, low=curvature.a, high=curvature.b)
-        return estate.anchored_at(anchor, curvature.a, factor)
+        low = _elsewhere(wide.T @ product, rank, curvature.a, curvature.b)
+        factor = sketch.nystrom(product[:, :rank], Q, low=low, high=curvature.b)
+        return estate.anchored_at(anchor, low, factor)
 
 
 @dataclass(frozen=True)
@@ -133,12 +148,16 @@ class FullHessian(Will):
         """Return the second-order Taylor polynomial, its spectrum within [a, b]."""
         if not estate.believed and estate.is_noisy:
             return _without_prediction(estate, rank=None)
+        if estate.x.size > _DENSE and not np.isfinite(estate.objective.hessian_work):
+            return _without_prediction(estate, rank=None)  # no one can send that many vectors
         anchor, curvature = _anchor(estate), estate.objective.curvature
         hessian = _products(estate, anchor, np.eye(anchor.size))
         if hessian is None:
             return _without_prediction(estate, rank=None)
         values, basis = np.linalg.eigh((hessian + hessian.T) / 2)
         above = np.clip(values, curvature.a, curvature.b) - curvature.a
+        if above.max() <= _ISOTROPIC * curvature.b:  # two vectors say it all
+            above[:] = 0.0
         factor = basis[:, above > 0] * np.sqrt(above[above > 0])
         legacy = estate.anchored_at(anchor, curvature.a, factor)
         return Bequest("full", f"{_where(estate)}, with the whole Hessian", legacy, anchor)
@@ -207,29 +226,70 @@ def _where(estate: Estate) -> str:
 def _drift(estate: Estate, rank: int) -> Matrix:
     """Return an orthonormal basis of where the anchor's error is to be expected.
 
-    Ahead of the iterate, or else towards the own minimiser; from the anchor to what else this
-    epoch predicts, with other dampings and before its latest pairs came in; and back along the
-    path.
+    With a prediction: ahead of the iterate; from the anchor to what else this epoch predicts, with
+    other dampings and before its latest pairs came in; and back along the path. As far as
+    z = Hbar (x - x*) holds, all these predictions err by the same operator, (Hbar^-1 - B), on what
+    each of them left unexplained (``anchors.predictions``): their differences are samples of the
+    anchor's error. The least damped ones were the best samples.
 
-    As far as z = Hbar (x - x*) holds, all these predictions err by the same operator,
-    (Hbar^-1 - B), on what each of them left unexplained (``anchors.predictions``): their
-    differences are samples of the anchor's error. The least damped ones were the best samples.
+    Without one: towards the own minimiser, downhill for the network, and back along the path.
+
+    Directions that are rounding are left out. Where a path is too short for ``rank`` directions, or
+    its end too close to the optimum, what else points somewhere comes in, and then what the Hessian
+    makes of all these: it turns them to where the loss is curved most.
     """
-    directions = []
+    Q, size = sketch.orthonormal(_ways(estate), rank=max(rank, 1)), estate.x.size
+    if not Q.size:
+        return np.empty((size, 0))
+    while Q.shape[1] < min(rank, size):
+        product = _products(estate, _anchor(estate), Q)
+        wider = Q if product is None else sketch.orthonormal([*Q.T, *product.T], rank=rank)
+        if wider.shape[1] == Q.shape[1]:
+            break  # the loss bends none of these out of their span
+        Q = wider
+    return Q
+
+
+def _ways(estate: Estate) -> Iterator[Vector]:
+    """Yield the directions one by one: what is not needed is not computed."""
+    x, path, least = estate.x, estate.recent, _TURNED * _size(estate)
+    back = [] if path is None else list(-np.diff(path.X, axis=0))
     if estate.believed:
         anchor = _anchor(estate)
         views = [one.point for one in estate.foreseen]
         views += [before for one in estate.foreseen for before in one.earlier]
-        directions.append(anchor - estate.x)
-        directions += [view - anchor for view in views]
-    elif _looks_homeward(estate):
-        directions.append(estate.own_end - estate.x)
-    if estate.recent is not None:
-        directions += list(-np.diff(estate.recent.X, axis=0))
-    if rank > len(directions):  # a short path: what else points somewhere
-        directions += [estate.z, estate.gradient, estate.x - estate.start]
-    Q = sketch.orthonormal(directions, rank=max(rank, 1))
-    return Q if Q.size else np.empty((estate.x.size, 0))
+        ways = [anchor - x, *(view - anchor for view in views), *back]
+        yield from (way for way in ways if norm(way) > least)
+        yield from _slope(estate)
+        yield from _home(estate)
+    else:
+        yield from _home(estate)
+        yield from _slope(estate)
+        yield from (way for way in back if norm(way) > least)
+    yield estate.gradient
+    yield x - estate.start
+
+
+def _size(estate: Estate) -> float:
+    """Return the length that a node's rounding is a part of."""
+    return norm(estate.x) + norm(estate.x - estate.start)
+
+
+def _slope(estate: Estate) -> list[Vector]:
+    """Return what the tracker says is uphill; nothing where it is rounding: all have settled."""
+    floor = _TURNED * _size(estate) * estate.objective.curvature.b
+    return [estate.z] if norm(estate.z) > floor else []
+
+
+def _home(estate: Estate) -> list[Vector]:
+    """Return the way to the own minimiser, unless it is rounding.
+
+    The way downhill where a minimiser would ask for a Hessian.
+    """
+    if estate.by_gradients and estate.is_quadratic:
+        return [-estate.gradient]
+    way = estate.own_end - estate.x
+    return [way] if norm(way) > _TURNED * _size(estate) else []
 
 
 def _products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
@@ -256,13 +316,64 @@ def _products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
     return None
 
 
+def _widened(estate: Estate, Q: Matrix) -> Matrix:
+    """Return the basis with some random directions (always the same) beside those of a sketch.
+
+    They show how a loss is curved in all that the sketch leaves out. With a prediction, or where
+    the network has settled, there is nothing to be expected of it; and where there are no formulas
+    for products they are too dear.
+    """
+    loss = estate.objective
+    dear = estate.by_gradients or loss.hessian_work == np.inf
+    if estate.believed or not _slope(estate) or dear or not Q.size:
+        return Q
+    probes = np.random.default_rng(1).standard_normal((_PROBES, loss.dim))
+    return sketch.orthonormal([*Q.T, *probes], rank=min(Q.shape[1] + _PROBES, loss.dim))
+
+
+def _elsewhere(core: Matrix, rank: int, low: float, high: float) -> float:
+    """Return the curvature for all that a sketch of so many directions leaves out.
+
+    Args:
+        core: Q'HQ, with what was looked at beside the sketch last.
+        rank: how many directions the sketch has.
+        low: the least curvature possible, and what it is where nothing was looked at.
+        high: the most.
+
+    It is the mean of what was seen, but less than what the sketch has in any of its directions.
+    """
+    beside = np.diagonal(core)[rank:]
+    if not beside.size:
+        return low
+    own = core[:rank, :rank]
+    least = float(np.linalg.eigvalsh((own + own.T) / 2)[0])
+    return _within(min(float(beside.mean()), _BELOW * least), low, high)
+
+
 def _homeward(estate: Estate, Q: Matrix) -> Matrix:
-    """Return the mean of H on the way from the iterate to the own minimiser, times Q."""
+    """Return the mean of H around the way from the iterate to the own minimiser, times Q.
+
+    The optimum will hardly lie on that way, so the places lie on both sides of it, in directions
+    that are random but always the same. Where no legal curvature can both be that mean and have
+    the gradient of the loss at the ends, they lie on the way.
+    """
     loss, home = estate.objective, estate.own_end
-    ahead = home - estate.x
-    parts = [w * _product(loss, estate.x + t * ahead, Q) for t, w in _GAUSS]
-    mean: Matrix = np.sum(parts, axis=0)
-    return _with_secant(mean, Q, ahead, loss.gradient(home) - estate.gradient)
+    ahead, change = home - estate.x, loss.gradient(home) - estate.gradient
+    aside = np.random.default_rng(0).standard_normal((len(_GAUSS), ahead.size))
+    aside *= norm(ahead) / np.sqrt(ahead.size)
+    for part in (_BESIDE, 0.0):
+        product = np.zeros_like(Q)
+        for (t, weight), off in zip(_GAUSS, part * aside, strict=True):
+            sides = (off, -off) if part else (off,)
+            for side in sides:
+                place = estate.x + t * ahead + side
+                product += weight / len(sides) * _product(loss, place, Q)
+        product = _with_secant(product, Q, ahead, change)
+        values = np.linalg.eigvalsh(Q.T @ product)
+        beyond = max(loss.curvature.a - values[0], values[-1] - loss.curvature.b)
+        if beyond * norm(ahead) <= _CLIPPED * norm(change):
+            break
+    return product
 
 
 def _with_secant(product: Matrix, Q: Matrix, s: Vector, y: Vector) -> Matrix:
@@ -287,7 +398,7 @@ def _product(loss: Objective, x: Vector, Q: Matrix) -> Matrix:
 
 def _looks_homeward(estate: Estate) -> bool:
     """Whether curvature at one place says little, so that the way to the own minimiser counts."""
-    return not estate.is_quadratic and not np.array_equal(estate.own_end, estate.x)
+    return not estate.is_quadratic and norm(estate.own_end - estate.x) > _TURNED * _size(estate)
 
 
 def _length(estate: Estate, anchor: Vector) -> float:

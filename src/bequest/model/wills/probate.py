@@ -106,6 +106,13 @@ def _about_legacy(bequest: Bequest, estate: Estate) -> tuple[str, str] | None:
             f"a legacy of {', '.join(map(str, legacy.lineage)) or 'no node'}",
             f"{made} It is of the leaver alone; what it inherited is passed on without its will.",
         )
+    if legacy.samples and not estate.setting.statistics:
+        return (
+            "statistics of samples, which the run forbids",
+            "Allow them (statistics=True), or use a will that hands over vectors only.",
+        )
+    if any(part.origins != (estate.node,) or part.sign != 1 for part in legacy.samples):
+        return "samples of another node", made
     if bequest.restart:
         return (
             "a legacy with restart=True, which hands over nothing",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from bequest.core.arrays import Vector
-    from bequest.paper.report.measures import Sample
+from bequest.core.arrays import Vector
+from bequest.paper.report.measures import Sample
 
 Scale = Literal["linear", "log"]
 Shape = Literal["o", "x", "D", "s", "^"]

@@ -5,17 +5,14 @@ Text in this package may contain markup; text from files is escaped.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 from bequest.paper.report import palette
-from bequest.paper.report.measures import DIVERGED, Sample, number
+from bequest.paper.report.measures import DIVERGED, Sample
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-__all__ = ["HtmlTable", "code", "each", "escape", "method", "quartiles", "spread", "table"]
+__all__ = ["HtmlTable", "code", "each", "escape", "method", "spread", "table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +74,14 @@ def code(text: str) -> str:
     return f"<code>{escape(text)}</code>"
 
 
-def quartiles(sample: Sample) -> str:
-    """Write a sample's quartiles.
+def spread(sample: Sample, digits: int | None = None) -> tuple[str, str, str]:
+    """Return the cells every sample gets in a table: median, quartiles, worst.
 
-    >>> quartiles(Sample((1.0, 2.0, 3.0, 4.0, 5.0)))
-    '[2, 4]'
+    >>> spread(Sample.of([1.0, 2.0, 3.0, 4.0, None]))
+    ('3', '[2, 4]', 'diverged (1 of 5)')
     """
-    if sample.lower == sample.upper:
-        return number(sample.lower)
-    return f"[{number(sample.lower)}, {number(sample.upper)}]"
-
-
-def spread(sample: Sample) -> tuple[str, str, str]:
-    """Return the cells every sample gets in a table: median, quartiles, worst."""
-    worst = number(sample.worst)
+    precision = "" if digits is None else f" {digits}"
+    worst = format(sample, f"worst{precision}")
     if sample.diverged:
         worst = f"{DIVERGED} ({sample.diverged} of {sample.n})"
-    return number(sample.median), quartiles(sample), worst
+    return format(sample, f"median{precision}"), format(sample, f"quartiles{precision}"), worst

@@ -7,15 +7,13 @@ A run that diverged counts as infinitely bad: it is never averaged away, and alw
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from bequest.core.arrays import Matrix, Vector
+from bequest.core.arrays import Matrix, Vector
 
 DIVERGED = "diverged"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -34,6 +32,39 @@ class Sample:
     ) -> Sample:
         """Return the sample of these numbers, the unknown and unbounded ones as infinite."""
         return cls(tuple(math.inf if v is None else bounded(float(v)) for v in values), bad)
+
+    def __format__(self, what: str) -> str:
+        """Write a number of the sample, by its name.
+
+        >>> sample = Sample((1.0, 2.0, 4.0))
+        >>> f"{sample:median}, {sample:quartiles}, {sample:range}, {sample:between}"
+        '2, [1.50, 3], 1 to 4, between 1 and 4'
+        >>> f"{sample:worst 1}"  # with this many digits after the point
+        '4.0'
+        """
+        name, _, digits = what.partition(" ")
+
+        def shown(value: float) -> str:
+            return fixed(value, int(digits)) if digits else number(value)
+
+        match name:
+            case "quartiles":
+                if self.lower == self.upper and not digits:
+                    return shown(self.lower)
+                return f"[{shown(self.lower)}, {shown(self.upper)}]"
+            case "range":
+                return f"{shown(self.smallest)} to {shown(self.largest)}"
+            case "between":
+                return f"between {shown(self.smallest)} and {shown(self.largest)}"
+        return shown(getattr(self, name))
+
+    def over(self, other: Sample, *, bad: Literal["large", "small"] = "large") -> Sample:
+        """Return how many times as large as another one it is, seed by seed."""
+        return Sample.of((ratio(a, b) for a, b in self.beside(other)), bad=bad)
+
+    def beside(self, other: Sample) -> Iterator[tuple[float, float]]:
+        """Return pairs of numbers, one per seed."""
+        return zip(self.values, other.values, strict=True)
 
     @property
     def n(self) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from bequest import extras, files
 from bequest.paper import store
@@ -17,15 +18,9 @@ from bequest.paper.report import palette, plots
 from bequest.paper.report.markup import code, each, escape, table
 from bequest.paper.report.measures import DIVERGED, counted
 from bequest.paper.report.sections import ITEMS
-from bequest.paper.report.verdicts import RULE, Grade, verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from bequest.paper.report.sections.base import Account, CsvRow, Item
-    from bequest.paper.report.verdicts import Check, Verdict
-    from bequest.paper.store import Result
+from bequest.paper.report.sections.base import Account, CsvRow, Item
+from bequest.paper.report.verdicts import RULE, Check, Grade, Verdict, verdict
+from bequest.paper.store import Result
 
 FOLDER = "report"
 _CLASSES = {

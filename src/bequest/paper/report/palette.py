@@ -40,6 +40,8 @@ WILLS = {
     **METHODS,
     "forgetful": "classic",
     "observed": "legacy",
+    "2 vectors": "muted",
+    "all branches": "muted",
     **{f"Drift({rank})": "drift" for rank in (0, 1, 2, 4, 8)},
     "Drift(4), secant": "drift",
     "FullHessian": "full",

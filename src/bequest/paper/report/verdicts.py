@@ -7,14 +7,12 @@ the reasons. No grade is set by hand.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bequest.paper.report.measures import Sample
+from bequest.paper.report.measures import Sample
 
 Sense = Literal["smaller", "larger", "neither"]
 

@@ -6,20 +6,16 @@ The wills of the paper, those that are not in it, and the baseline that needs no
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bequest.core.arrays import norm
 from bequest.model import wills
+from bequest.model.run import Run
+from bequest.model.wills import Will
 from bequest.paper import admm
 from bequest.paper.studies import real, setups
 from bequest.paper.studies.study import Case, Findings, Study, seeded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bequest.model.run import Run
-    from bequest.model.wills import Will
 
 WILLS: dict[str, Will] = {
     "classic": wills.Classic(),

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from bequest.core.arrays import norm
-from bequest.core.legacy import Legacy
 from bequest.model import graphs, wills
 from bequest.model.objectives import LeastSquares
 from bequest.model.problem import Problem
@@ -72,19 +70,12 @@ def rate(norms: np.ndarray) -> float:
 
 def _gaps(problem: Problem, seed: int, best: float) -> np.ndarray:
     """Return F(limit) - F* when one node's anchor is off by every size."""
-    direction = np.random.default_rng([seed, 1]).standard_normal(DIM)
-    direction /= norm(direction)
+    direction = setups.offset(seed, DIM)
     leaver, rest = problem.objective(0), problem.among(range(1, problem.n))
     gaps = []
     for size in SIZES:
         y = problem.optimum() + size * direction
-        legacy = Legacy.anchored(
-            0,
-            anchor=y,
-            value=leaver.value(y),
-            gradient=leaver.gradient(y),
-            eta=leaver.curvature.midpoint,
-        )
+        legacy = setups.legacy_of(leaver, y, leaver.curvature.midpoint)
         gaps.append(problem.value(rest.minimiser(legacy)) - best)
     return np.array(gaps)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from bequest.core.arrays import norm
-from bequest.core.legacy import Legacy
 from bequest.model import problems
 from bequest.paper.studies import setups
 from bequest.paper.studies.study import Findings, Study, seeded
@@ -21,21 +20,12 @@ def measure(*, basis: problems.Basis, seed: int) -> Findings:
     problem = problems.quadratics(
         n=setups.NODES, dim=setups.DIM, mu=MU, L=L, seed=seed, basis=basis, spectrum="linear"
     )
-    rng = np.random.default_rng([seed, 1])
-    direction = rng.standard_normal(setups.DIM)
-    direction /= np.linalg.norm(direction)
     leaver, optimum = problem.objective(0), problem.optimum()
-    anchor, rest = optimum + direction, problem.among(range(1, problem.n))
+    anchor, rest = optimum + setups.offset(seed, setups.DIM), problem.among(range(1, problem.n))
     grid = np.linspace(MU, L, GRID)
     mismatch, bias = np.empty(GRID), np.empty(GRID)
     for index, eta in enumerate(grid):
-        legacy = Legacy.anchored(
-            0,
-            anchor=anchor,
-            value=leaver.value(anchor),
-            gradient=leaver.gradient(anchor),
-            eta=float(eta),
-        )
+        legacy = setups.legacy_of(leaver, anchor, float(eta))
         hessian = leaver.hessian(anchor)
         mismatch[index] = np.linalg.norm(hessian - eta * np.eye(setups.DIM), 2)
         bias[index] = norm(rest.minimiser(legacy) - optimum)

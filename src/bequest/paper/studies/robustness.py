@@ -6,6 +6,12 @@ minimiser of what is remembered, so that rounds after the last exit do not matte
 
 NIDS sends one vector per edge and round where gradient tracking sends two. So it runs twice: with
 as many rounds before every exit, and with as many bytes, which are twice the rounds.
+
+One instance in seven has more than 15 unknowns, where the default cannot send a whole Hessian. A
+second held-out set has only such, with two of the methods.
+
+Where a rule chooses between branches, its decisions are judged one by one: what was predicted of
+each branch, and what hindsight says.
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ import numpy as np
 from bequest.core.methods import NIDS, GradientTracking
 from bequest.model import wills
 from bequest.model.outcome import Status
+from bequest.model.wills.adaptive import BRANCHES
 from bequest.paper.studies import hostile, setups
 from bequest.paper.studies.study import Case, Findings, Study
 
@@ -37,11 +44,15 @@ WILLS: dict[str, Will] = {
     "GT-C": wills.Consensus(),
     "GT-M": wills.LocalTrack(),
     "observed": wills.Adaptive(),
+    "2 vectors": wills.Adaptive(vectors=2),
     "Drift(0)": wills.Drift(0),
     "Drift(2)": wills.Drift(2),
     "Drift(4)": wills.Drift(4),
     "FullHessian": wills.FullHessian(),
 }
+# every branch there is, whatever the default chooses from: are the two that ignore where the
+# network is good choices where they are chosen?
+JUDGED: dict[str, Will] = {"all branches": wills.Adaptive(vectors=2, branches=BRANCHES)}
 # the paper's own rules, which know more than a leaver can; with the paper's method alone
 RULES: dict[str, Will] = {
     "certified": wills.Adaptive(rule="certified"),
@@ -64,16 +75,19 @@ WAYS = {
     "NIDS, equal bytes": Way(NIDS(), times=2),
     "NIDS, Hessian, equal bytes": Way(NIDS(metric="hessian"), times=2),
 }
-# what is run on every instance: (way, will)
+PLAIN = "gradient tracking"
+# what is run on every instance: (way, will); and on those that have many unknowns
 RUNS = tuple(
-    (way, will) for way in WAYS for will in (*WILLS, *(RULES if way == "gradient tracking" else ()))
+    (way, will) for way in WAYS for will in (*WILLS, *((*JUDGED, *RULES) if way == PLAIN else ()))
 )
+LARGE_RUNS = tuple((way, will) for way in (PLAIN, "NIDS, Hessian") for will in WILLS)
 
 
-def measure(*, first: int, count: int) -> Findings:
+def measure(*, first: int, count: int, large: bool = False) -> Findings:
     """Return where the survivors end, for every will and way, on these seeds of the bed."""
-    instances = [hostile.instance(seed) for seed in range(first, first + count)]
-    found = [[_told(one, *run) for run in RUNS] for one in instances]
+    instances = [hostile.instance(seed, large=large) for seed in range(first, first + count)]
+    runs = LARGE_RUNS if large else RUNS
+    found = [[_told(one, *run) for run in runs] for one in instances]
     arrays = {
         name: np.array([[told[name] for told in row] for row in found], dtype=float)
         for name in ("bias", "vectors", "illegal")
@@ -82,18 +96,39 @@ def measure(*, first: int, count: int) -> Findings:
         "stage": np.array([one.stage for one in instances]),
         "scale": np.array([one.scale for one in instances]),
     }
-    facts = {"runs": [list(run) for run in RUNS], "instances": [_described(i) for i in instances]}
+    facts = {
+        "runs": [list(run) for run in runs],
+        "instances": [_described(one) for one in instances],
+        "large": large,
+        "decisions": [decision for one in instances for decision in _decisions(one)],
+    }
     return Findings(arrays, facts)
 
 
 def _told(instance: Instance, way: str, will: str) -> dict[str, float]:
     """Return what is measured of a run; one that diverged ends nowhere."""
-    run = instance.run((WILLS | RULES)[will], WAYS[way].method, times=WAYS[way].times)
+    known = WILLS | JUDGED | RULES
+    run = instance.run(known[will], WAYS[way].method, times=WAYS[way].times)
     return {
         "bias": math.inf if run.status is Status.DIVERGED else setups.bias(run),
         "vectors": max(record.vectors for record in run.departures),
         "illegal": setups.illegal(run),
     }
+
+
+def _decisions(instance: Instance) -> list[dict[str, object]]:
+    """Return what the rule chose from all branches, what it predicted of each, and what is true."""
+    (will,) = JUDGED.values()
+    run = instance.run(will, WAYS[PLAIN].method)
+    return [
+        {
+            "choice": record.choice,
+            "predicted": dict(record.predicted),
+            "hindsight": dict(record.hindsight),
+        }
+        for record in run.departures
+        if record.hindsight
+    ]
 
 
 def _described(instance: Instance) -> dict[str, object]:
@@ -112,6 +147,8 @@ def _described(instance: Instance) -> dict[str, object]:
 def _cases() -> Iterator[Case]:
     for first in hostile.HELD_OUT[::BATCH]:
         yield Case(f"seeds-{first}", {"first": first, "count": BATCH})
+    for first in hostile.LARGE[::BATCH]:
+        yield Case(f"large-{first}", {"first": first, "count": BATCH, "large": True})
 
 
 STUDY = Study("robustness", tuple(_cases()), measure)

@@ -6,8 +6,9 @@ judges: how far does each branch really move the optimum?
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,14 +18,10 @@ from bequest.model.hindsight import Hindsight
 from bequest.model.objectives import Logistic
 from bequest.model.optima import Optima
 from bequest.model.problem import Problem
-from bequest.model.wills import Bequest, Branch, Will
+from bequest.model.wills import Bequest, Branch, Estate, Will
+from bequest.model.wills.adaptive import BRANCHES
 from bequest.paper.studies import real, setups
 from bequest.paper.studies.study import Case, Findings, Study
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bequest.model.wills import Estate
 
 SEEDS = 20
 LEAVERS, GAP = 3, 20
@@ -34,7 +31,7 @@ RULES: dict[str, Will] = {
     "observed": wills.Adaptive(vectors=2, branches=PAPER_BRANCHES),
     "certified": wills.Adaptive(rule="certified"),
     "paper's oracle": wills.Adaptive(rule="oracle"),
-    "observed, with drift": wills.Adaptive(vectors=2),
+    "observed, with drift": wills.Adaptive(vectors=2, branches=BRANCHES),
 }
 
 

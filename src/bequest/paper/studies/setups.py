@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from bequest.core.arrays import norm
+import numpy as np
+
+from bequest.core.arrays import Vector, norm
+from bequest.core.bounds import Pilot
+from bequest.core.legacy import Legacy
 from bequest.core.methods import GradientTracking
+from bequest.engines.base import Engine
 from bequest.model import events, graphs, problems, wills
+from bequest.model.events import Departure
+from bequest.model.graph import Graph
+from bequest.model.objectives import Objective
+from bequest.model.problem import Problem
+from bequest.model.problems import Basis
+from bequest.model.run import Run
+from bequest.model.wills import Will
 from bequest.solver import calibrate, solve
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bequest.core.arrays import Vector
-    from bequest.core.bounds import Pilot
-    from bequest.engines.base import Engine
-    from bequest.model.events import Departure
-    from bequest.model.graph import Graph
-    from bequest.model.problem import Problem
-    from bequest.model.problems import Basis
-    from bequest.model.run import Run
-    from bequest.model.wills import Will
 
 NODES, DIM, CHORDS = 20, 10, 15
 SEEDS = 20
@@ -79,37 +78,44 @@ class Setup:
         return events.most_heterogeneous(self.problem, rounds=rounds)
 
 
+def _quadratics(
+    seed: int, *, L: float, step: float | None = None, dim: int = DIM, basis: Basis = "random"
+) -> Setup:
+    problem = problems.quadratics(n=NODES, dim=dim, mu=1.0, L=float(L), seed=seed, basis=basis)
+    network = graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed)
+    return Setup(problem, network, 0.2 / problem.L if step is None else step)
+
+
 def section51(seed: int) -> Setup:
     """Sec. 5.1: twenty quadratics with eigenvalues in [1, 10] on a ring with 15 chords."""
-    return Setup(
-        problems.quadratics(n=NODES, dim=DIM, mu=1.0, L=10.0, seed=seed),
-        graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed),
-        step=0.02,
-    )
+    return _quadratics(seed, L=10.0, step=0.02)
 
 
 def stress(kappa: float, seed: int) -> Setup:
     """tab:stress: one eigenbasis for all, so that the sum is as ill-conditioned as its parts."""
-    return Setup(
-        problems.quadratics(n=NODES, dim=DIM, mu=1.0, L=float(kappa), seed=seed, basis="shared"),
-        graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed),
-        step=0.2 / kappa,
-    )
+    return _quadratics(seed, L=kappa, step=0.2 / kappa, basis="shared")
 
 
 def tilted(kappa: float, seed: int) -> Setup:
     """Return the stress problem with eigenbases and spectra that differ a little per node."""
-    problem = problems.quadratics(
-        n=NODES, dim=DIM, mu=1.0, L=float(kappa), seed=seed, basis="tilted"
-    )
-    graph = graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed)
-    return Setup(problem, graph, step=0.2 / problem.L)
+    return _quadratics(seed, L=kappa, basis="tilted")
 
 
 def many_unknowns(basis: Basis, seed: int) -> Setup:
     """Return the stress problem, or its tilted variant, in a hundred dimensions."""
-    problem = problems.quadratics(n=NODES, dim=100, mu=1.0, L=100.0, seed=seed, basis=basis)
-    return Setup(problem, graphs.ring_with_chords(NODES, chords=CHORDS, seed=seed), step=0.2 / 100)
+    return _quadratics(seed, L=100.0, step=0.2 / 100, dim=100, basis=basis)
+
+
+def offset(seed: int, dim: int) -> Vector:
+    """Return a random direction of length 1."""
+    direction: Vector = np.random.default_rng([seed, 1]).standard_normal(dim)
+    return direction / norm(direction)
+
+
+def legacy_of(loss: Objective, anchor: Vector, eta: float) -> Legacy:
+    """Return the paper's legacy of node 0's loss, with this anchor and curvature."""
+    value, gradient = loss.value(anchor), loss.gradient(anchor)
+    return Legacy.anchored(0, anchor=anchor, value=value, gradient=gradient, eta=eta)
 
 
 def follow(

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from bequest import extras
 from bequest.paper.report import palette
-from bequest.paper.report.plots.layout import draw
-from bequest.paper.report.plots.sheet import NARROW, WIDE
+from bequest.paper.report.plots.layout import NARROW, WIDE, draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +25,36 @@ if TYPE_CHECKING:
     from bequest.paper.report.charts import Chart
 
 
+_MUTED, _FAINT = palette.LIGHT["muted"], palette.LIGHT["faint"]
+_STYLE = {
+    "svg.hashsalt": "bequest",
+    "text.color": palette.LIGHT["ink"],
+    "axes.axisbelow": True,
+    "axes.edgecolor": _FAINT,
+    "axes.facecolor": "none",
+    "axes.labelcolor": _MUTED,
+    "axes.labelsize": "medium",
+    "axes.labelpad": 5,
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": "medium",
+    "axes.titleweight": "bold",
+    "axes.xmargin": 0,
+    "grid.color": palette.LIGHT["grid"],
+    "grid.linewidth": 1,
+    "legend.frameon": False,
+    "legend.handletextpad": 0,
+    "legend.labelcolor": "linecolor",
+    "xtick.color": _FAINT,
+    "xtick.labelcolor": _MUTED,
+    "xtick.minor.size": 0,
+    "ytick.color": _MUTED,
+    "ytick.major.size": 0,
+    "ytick.minor.size": 0,
+}
+
+
 def themed(chart: Chart, *, name: str) -> str:
     """Return a chart as two SVG elements, for wide and for narrow screens, to stand in a page.
 
@@ -33,7 +62,7 @@ def themed(chart: Chart, *, name: str) -> str:
     """
     parts = []
     for width, kind in ((WIDE, "wide"), (NARROW, "narrow")):
-        with _settings(text=True):
+        with _settings(text=True, size=11 if width == NARROW else 12):
             svg = _svg(draw(chart, width, alone=False))
         parts.append(_adapted(svg, name=f"{name}-{kind}", kind=kind, text=chart.text))
     return "\n".join(parts)
@@ -41,7 +70,7 @@ def themed(chart: Chart, *, name: str) -> str:
 
 def files(chart: Chart) -> dict[str, bytes]:
     """Return a chart as the contents of an SVG and of a PNG file, by suffix."""
-    with _settings(text=False):
+    with _settings(text=False, size=12):
         figure = draw(chart, WIDE, alone=True)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=144, metadata={"Software": None})
@@ -49,14 +78,15 @@ def files(chart: Chart) -> dict[str, bytes]:
 
 
 @contextmanager
-def _settings(*, text: bool) -> Iterator[None]:
-    """Use matplotlib's own defaults instead of the user's, and no dates or random names."""
+def _settings(*, text: bool, size: float) -> Iterator[None]:
+    """Use our style instead of the user's, and no dates or random names."""
     extras.need("plot", what="A chart")
     import matplotlib as mpl
 
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams["svg.hashsalt"] = "bequest"
+        mpl.rcParams.update(_STYLE)
+        mpl.rcParams["font.size"] = size
         mpl.rcParams["svg.fonttype"] = "none" if text else "path"
         yield
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from bequest.core.arrays import Vector
+from bequest.paper.report.charts import Panel, Series
 from bequest.paper.report.measures import number, power
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from bequest.core.arrays import Vector
-    from bequest.paper.report.charts import Panel, Series
 
 
 def y_range(panel: Panel) -> tuple[float, float]:
@@ -32,13 +28,6 @@ def _values(series: Sequence[Series]) -> Iterator[Vector]:
         if one.low is not None and one.high is not None:
             yield one.low
             yield one.high
-
-
-def x_range(panel: Panel) -> tuple[float, float]:
-    """Return where the data begin and end."""
-    x = np.concatenate([series.x for series in panel.series])
-    low, high = float(x.min()), float(x.max())
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
 def log_ticks(low: float, high: float, *, most: int = 7) -> list[float]:

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bequest.paper.report import palette
+from bequest.paper.report.charts import Bars, Dot, Group, Strips
 from bequest.paper.report.plots import scales
-from bequest.paper.report.plots.sheet import FOOTER, HEADER, Box, Sheet, dress, header
+from bequest.paper.report.plots.marks import halo, vertical
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bequest.paper.report.charts import Bars, Dot, Group, Strips
-
-# Heights of a dot, of a group's heading, and between two groups, in pixels.
-_DOT, _GROUP, _BETWEEN = 21, 21, 9
+# Between two groups of dots, in rows.
+_BETWEEN = 0.4
 
 
-def rows_height(group: Group) -> float:
-    """Return how tall a group of dots is."""
-    return (_GROUP if group.title else 0) + _DOT * len(group.dots) + _BETWEEN
+def rows(panel: Strips) -> float:
+    """Return how many rows of dots a panel is tall."""
+    return sum(bool(group.title) + len(group.dots) + _BETWEEN for group in panel.groups)
 
 
-def draw_strips(sheet: Sheet, panel: Strips, box: Box) -> None:
-    """Draw a panel of dots into this rectangle."""
-    left, top, width, height = box
-    header(sheet, panel, box)
-    head = HEADER - 14
-    names = [dot.name for group in panel.groups for dot in group.dots]
-    margin = max(sheet.span(name) for name in names) + 12
-    inner = height - HEADER - FOOTER + 14
-    axes = sheet.axes(left + margin, top + head, width - margin - 12, inner)
-    dress(sheet, axes, x_label=panel.x_label, grid="x")
+def draw_strips(axes: Axes, panel: Strips, *, alone: bool) -> None:
+    """Draw a panel of dots."""
     low, high = panel.ends
     axes.set_xscale(panel.scale)
     if panel.scale == "log":
@@ -42,40 +33,30 @@ def draw_strips(sheet: Sheet, panel: Strips, box: Box) -> None:
         ticks = scales.even_ticks(low, high)
         pad = 0.03 * (high - low)
         low, high = low - pad, high + pad
-    axes.set_xlim(low, high)
-    axes.set_ylim(inner, 0)
-    axes.set_yticks([])
+    axes.set(xlim=(low, high), ylim=(rows(panel), -0.3), xlabel=panel.x_label)
     axes.set_xticks(ticks, scales.tick_names(ticks))
-    axes.minorticks_off()
-    natural = sum(rows_height(group) for group in panel.groups)
-    dot_height = _DOT + (inner - 14 - natural) / max(len(names), 1)
-    y = 4.0
+    axes.grid(axis="x")
+    places: dict[float, Dot] = {}
+    headings: dict[float, Group] = {}
+    y = 0.5
     for group in panel.groups:
         if group.title:
-            sheet.write(left, top + head + y + 13, group.title, fontweight="bold")
-            axes.annotate(
-                group.remark,
-                xy=(1.0, y + 8),
-                xycoords=("axes fraction", "data"),
-                ha="right",
-                va="center_baseline",
-                fontsize=sheet.size - 0.5,
-                color=palette.LIGHT["ink"],
-                path_effects=sheet.halo(),
-            )
-            y += _GROUP
-        for dot in group.dots:
-            sheet.write(
-                left + margin - 8,
-                top + head + y + dot_height / 2,
-                dot.name,
-                color=palette.LIGHT[dot.role],
-                ha="right",
-                va="center_baseline",
-            )
-            _dot(axes, dot, y + dot_height / 2, high)
-            y += dot_height
-        y += _BETWEEN
+            headings[y] = group
+            y += 1
+        places |= {y + row: dot for row, dot in enumerate(group.dots)}
+        y += len(group.dots) + _BETWEEN
+    axes.set_yticks(list(places), [dot.name for dot in places.values()])
+    labels = axes.get_yticklabels()
+    for label, (place, dot) in zip(labels, places.items(), strict=True):
+        label.set_color(palette.LIGHT[dot.role])
+        _dot(axes, dot, place, high)
+    longest = max(labels, key=lambda label: len(label.get_text()))
+    style: dict[str, Any] = {"va": "center_baseline", "path_effects": halo(alone=alone)}
+    for place, group in headings.items():
+        # from where the longest name begins
+        left, right = (longest, "data"), ("axes fraction", "data")
+        axes.annotate(group.title, (0, place), xycoords=left, fontweight="bold", **style)
+        axes.annotate(group.remark, (1, place), xycoords=right, ha="right", **style)
 
 
 def _dot(axes: Axes, dot: Dot, y: float, edge: float) -> None:
@@ -84,54 +65,21 @@ def _dot(axes: Axes, dot: Dot, y: float, edge: float) -> None:
         min(end, edge)
         for end in (sample.smallest, sample.lower, sample.median, sample.upper, sample.largest)
     ]
-    axes.plot([cut[0], cut[4]], [y, y], color=colour, linewidth=1.2, zorder=3)
-    axes.plot(
-        [cut[1], cut[3]],
-        [y, y],
-        color=colour,
-        linewidth=6,
-        alpha=0.35,
-        solid_capstyle="butt",
-        zorder=4,
-    )
-    axes.plot([cut[2]], [y], "o", color=colour, markersize=6.5, markeredgewidth=0, zorder=5)
+    axes.hlines(y, cut[0], cut[4], color=colour, linewidth=1.2, zorder=3)
+    axes.hlines(y, cut[1], cut[3], color=colour, linewidth=6, alpha=0.35, zorder=4)
+    axes.plot(cut[2], y, "o", color=colour, markersize=6.5, markeredgewidth=0, zorder=5)
     if sample.diverged:
-        axes.plot([edge], [y], ">", color=colour, markersize=7, clip_on=False, zorder=5)
+        axes.plot(edge, y, ">", color=colour, markersize=7, clip_on=False, zorder=5)
     if dot.printed is not None:
-        axes.plot(
-            [dot.printed],
-            [y],
-            "D",
-            color=colour,
-            markersize=8,
-            markerfacecolor=palette.LIGHT["page"],
-            markeredgewidth=1.7,
-            zorder=6,
-        )
+        ground = palette.LIGHT["page"]
+        axes.plot(dot.printed, y, "D", color=colour, markersize=8, mfc=ground, mew=1.7, zorder=6)
 
 
-def draw_bars(sheet: Sheet, panel: Bars, box: Box) -> None:
-    """Draw a panel of bars into this rectangle."""
-    left, top, width, height = box
-    header(sheet, panel, box)
-    axes = sheet.axes(left + 4, top + HEADER, width - 14, height - HEADER - FOOTER)
-    dress(sheet, axes, x_label=panel.x_label, grid="y")
-    places = range(len(panel.names))
+def draw_bars(axes: Axes, panel: Bars, *, alone: bool) -> None:
+    """Draw a panel of bars."""
     colour = palette.LIGHT[panel.role]
-    axes.bar(places, [panel.total] * len(panel.names), width=0.72, color=colour, alpha=0.1)
-    axes.bar(places, panel.counts, width=0.72, color=colour)
-    axes.set_xticks(list(places), panel.names)
-    axes.set_yticks([])
-    axes.set_ylim(0, panel.total * 1.12)
-    axes.set_xlim(-0.6, len(panel.names) - 0.4)
-    for place, count in zip(places, panel.counts, strict=True):
-        axes.annotate(
-            str(count),
-            xy=(place, count),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="center",
-            fontsize=sheet.size - 1,
-            color=palette.LIGHT["ink"],
-            path_effects=sheet.halo(),
-        )
+    axes.bar(panel.names, [panel.total] * len(panel.names), width=0.72, color=colour, alpha=0.1)
+    bars = axes.bar(panel.names, panel.counts, width=0.72, color=colour)
+    axes.bar_label(bars, padding=3, color=palette.LIGHT["ink"], path_effects=halo(alone=alone))
+    vertical(axes, panel.y_label)
+    axes.set(xlabel=panel.x_label, yticks=[], ylim=(0, panel.total * 1.12))

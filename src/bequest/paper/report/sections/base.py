@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from bequest.core.arrays import Indices, Vector
 from bequest.model.outcome import Status
 from bequest.paper.report import palette
-from bequest.paper.report.charts import Series
+from bequest.paper.report.charts import Chart, Series
+from bequest.paper.report.markup import HtmlTable
 from bequest.paper.report.measures import Sample, counted
 from bequest.paper.report.measures import quartiles as quartiles_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    from bequest.core.arrays import Indices, Vector
-    from bequest.paper.report.charts import Chart
-    from bequest.paper.report.markup import HtmlTable
-    from bequest.paper.report.verdicts import Check
-    from bequest.paper.store import Result
+from bequest.paper.report.verdicts import Check
+from bequest.paper.store import Result
 
 METHODS = ("classic", "GT-P", "GT-M", "GT-C", "Legacy-GT")
 DIVERGED = str(Status.DIVERGED)
@@ -189,6 +184,19 @@ def thinned(rounds: int, departures: Sequence[int], *, points: int = 260) -> Ind
     ]
     every = np.unique(np.concatenate([even, *bumps]).astype(int))
     return every[every <= rounds]
+
+
+def course(
+    results: Sequence[Result], name: str, departures: Sequence[int], *, points: int = 260
+) -> tuple[Vector, Indices]:
+    """Return the rounds that all of these results have, and which of them are worth drawing."""
+    rounds = min(len(result.arrays[name]) for result in results) - 1
+    return np.arange(rounds + 1.0), thinned(rounds, departures, points=points)
+
+
+def together(groups: Mapping[Key, Sequence[Result]]) -> list[Result]:
+    """Return the results of all groups, in their order."""
+    return [result for found in groups.values() for result in found]
 
 
 def seeds(*counts: int) -> str:

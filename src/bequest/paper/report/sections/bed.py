@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.paper.report.measures import Sample
+from bequest.paper.report.measures import Sample, fixed, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,3 +148,18 @@ class Bed:
     def worst_seed(self, key: Key, over: str) -> int:
         """Return the seed of the instance on which a run is worst."""
         return int(self.seed[np.argmax(self.factors(key, over).values)])
+
+
+def percent(share: float) -> str:
+    """Write a share."""
+    return f"{fixed(100 * share, 1)}%"
+
+
+def shares(tally: WorseShares) -> str:
+    """Write the shares beyond ``WORSE``."""
+    return " / ".join(fixed(100 * share, 1) for share in tally.shares) + "%"
+
+
+def times(factor: float) -> str:
+    """Write how many times as far off."""
+    return number(factor) if factor < float("inf") else "diverged"

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from bequest.paper.report.charts import Chart, Mark, Sizes
-from bequest.paper.report.markup import HtmlTable, method
-from bequest.paper.report.measures import DIVERGED, Sample, counted, given, number, ratio, tally
+from bequest.paper.report.charts import Chart, Mark, Shape, Sizes
+from bequest.paper.report.markup import HtmlTable, method, spread
+from bequest.paper.report.measures import DIVERGED, Sample, counted, given, number, tally
 from bequest.paper.report.palette import WILLS as ROLES
 from bequest.paper.report.sections.base import Account, CsvRow, Item, ending, fact, grouped, seeds
 from bequest.paper.report.verdicts import Check, target
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bequest.paper.report.charts import Shape
-    from bequest.paper.store import Result
+from bequest.paper.store import Result
 
 # the wills whose gains have targets, and the one they are gains over
 AIMED = ("Drift(0)", "Drift(4)")
@@ -178,14 +173,9 @@ def _setup(aim: GainAim, results: Sequence[Result]) -> _Setup:
     errors[BASELINE] = fact(results, BASELINE, "bias")
     lines = {}
     for name, error in errors.items():
-        gains = (ratio(o, m) for o, m in zip(errors[OVER].values, error.values, strict=True))
-        lines[name] = _Line(
-            name,
-            error,
-            Sample.of(gains, bad="small"),
-            _most(results, name, "vectors"),
-            int(_most(results, name, "bytes")),
-        )
+        gain = errors[OVER].over(error, bad="small")
+        vectors, size = (_most(results, name, key) for key in ("vectors", "bytes"))
+        lines[name] = _Line(name, error, gain, vectors, int(size))
     return _Setup(aim, lines, results)
 
 
@@ -200,7 +190,7 @@ def _sample(setups: Sequence[_Setup]) -> str:
 def _most(results: Sequence[Result], name: str, key: str) -> float:
     if name == BASELINE:
         return 0.0
-    return max(float(result.facts["methods"][name][key]) for result in results)
+    return fact(results, "methods", name, key).largest
 
 
 def _span(setups: Sequence[_Setup], name: str) -> str:
@@ -229,8 +219,8 @@ def _baseline(setups: Sequence[_Setup]) -> str:
         told += f", closer than {name} on {len(ahead[name])}"
         if ahead[name]:
             found = (
-                f"{s.aim.title}: {number(s.lines[BASELINE].error.median)} against "
-                f"{number(s.lines[name].error.median)}"
+                f"{s.aim.title}: {s.lines[BASELINE].error:median} against "
+                f"{s.lines[name].error:median}"
                 for s in ahead[name]
             )
             told += f" ({'; '.join(found)})"
@@ -238,19 +228,12 @@ def _baseline(setups: Sequence[_Setup]) -> str:
 
 
 def _row(line: _Line) -> tuple[str, ...]:
-    worst = number(line.error.worst)
-    if line.error.diverged:
-        worst = f"{DIVERGED} ({line.error.diverged} of {line.error.n})"
-    bare = line.name == BASELINE
-    return (
-        method(line.name, line.shown),
-        number(line.error.median),
-        worst,
-        "no farewell" if bare else f"{line.vectors:g}",
-        "" if bare else str(line.bytes),
-        number(line.gain.median),
-        number(line.gain.worst),
-    )
+    median, _, worst = spread(line.error)
+    size = (f"{line.vectors:g}", str(line.bytes))
+    if line.name == BASELINE:
+        size = ("no farewell", "")
+    gain = (f"{line.gain:median}", f"{line.gain:worst}")
+    return (method(line.name, line.shown), median, worst, *size, *gain)
 
 
 def _aimed(setup: _Setup) -> Check:
@@ -259,15 +242,15 @@ def _aimed(setup: _Setup) -> Check:
     found = []
     for name in AIMED:
         gain = setup.lines[name].gain
-        beside = f" (worst seed {number(gain.worst)})" if gain.n > 1 else ""
-        found.append(f"{number(gain.median)}{beside}")
+        beside = f" (worst seed {gain:worst})" if gain.n > 1 else ""
+        found.append(f"{gain:median}{beside}")
     return Check(
         f"{setup.aim.title}: a gain of {' and '.join(map(given, aims.values()))} over GT-C with "
         f"{' and '.join(AIMED)}.",
         f"{' and '.join(found)}.",
         target(reached=not short),
         "; ".join(
-            f"{name} gains {number(setup.lines[name].gain.median)} over GT-C and not "
+            f"{name} gains {setup.lines[name].gain:median} over GT-C and not "
             f"{given(aims[name])} ({setup.aim.title})"
             for name in short
         ),
@@ -280,15 +263,11 @@ def _safe(setups: Sequence[_Setup]) -> tuple[Check, ...]:
         for setup in setups
         for line in setup.wills
         if line.name in SAFE
-        for error, nothing in zip(line.error.values, setup.lines[NOTHING].error.values, strict=True)
+        for error, nothing in line.error.beside(setup.lines[NOTHING].error)
     ]
     worse = sum(not error <= nothing * (1 + 1e-9) for error, nothing in pairs)
-    runs = [
-        run
-        for setup in setups
-        for result in setup.results
-        for run in result.facts["methods"].values()
-    ]
+    results = [result for setup in setups for result in setup.results]
+    runs = [run for result in results for run in result.facts["methods"].values()]
     diverged = sum(run["status"] == DIVERGED for run in runs)
     legacies = sum(choice not in NO_LEGACY for run in runs for choice in run["choices"])
     illegal = sum(int(run["illegal"]) for run in runs)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from bequest.paper.report.charts import Chart, Dot, Group, Strips
 from bequest.paper.report.markup import HtmlTable, method, spread
-from bequest.paper.report.measures import Sample, counted, number, ratio, tally
+from bequest.paper.report.measures import Sample, counted, number, tally
 from bequest.paper.report.palette import METHODS as ROLES
-from bequest.paper.report.sections.base import METHODS, Account, CsvRow, Item, fact, grouped, seeds
+from bequest.paper.report.sections.base import (
+    METHODS,
+    Account,
+    CsvRow,
+    Item,
+    fact,
+    grouped,
+    seeds,
+    together,
+)
 from bequest.paper.report.verdicts import Check, Grade, every
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bequest.paper.store import Result
+from bequest.paper.store import Result
 
 # vectors per farewell and the bound, as printed
 PRINTED = {
@@ -26,42 +31,41 @@ PRINTED = {
 # what a farewell weighs here, and in the paper
 SIZES = ("vectors", "bytes", "vectors, paper")
 BOUNDS = {"promised": "printed bound", "tight": "tighter bound"}
+QUANTITIES = {"bias": "limit error", **BOUNDS, "vectors": "vectors", "bytes": "bytes"}
 
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
     groups = grouped(results, "t1", order=sorted({int(r.params["t1"]) for r in results}))
-    first, last = next(iter(groups.values())), next(reversed(groups.values()))
-    t_first, t_last = next(iter(groups)), next(reversed(groups))
-    early, late = (fact(found, "methods", "Legacy-GT", "bias") for found in (first, last))
-    classic = fact(last, "methods", "classic", "bias")
+    t_first, t_last = min(groups), max(groups)
+    first, last = groups[t_first], groups[t_last]
+    early, late = _bias(first, "Legacy-GT"), _bias(last, "Legacy-GT")
     weights = {m: _most(results, m, "vectors") for m in METHODS}
-    slack = Sample.of(
-        ratio(result.facts["methods"]["classic"]["promised"], bias)
-        for result, bias in zip(last, classic.values, strict=True)
-    )
+    slack = fact(last, "methods", "classic", "promised").over(_bias(last, "classic"))
     stay = ", ".join(
-        f"{m} {number(fact(first, 'methods', m, 'bias').median)} and "
-        f"{number(fact(last, 'methods', m, 'bias').median)}"
+        f"{m} {_bias(first, m):median} and {_bias(last, m):median}"
         for m in ("classic", "GT-P", "GT-M")
     )
-    kept = _kept(results)
-    n = seeds(min(len(found) for found in groups.values()))
+    kept = [
+        error <= bound * (1 + 1e-9)
+        for m in METHODS
+        for error, bound in _bias(results, m).beside(fact(results, "methods", m, "promised"))
+    ]
     return Account(
         brief=f"{tally(kept)} errors below their bounds; "
         f"Legacy-GT sends {weights['Legacy-GT']} vectors, "
-        f"{number(early.median)} → {number(late.median)} as t₁ goes {t_first} → {t_last}",
+        f"{early:median} → {late:median} as t₁ goes {t_first} → {t_last}",
         found=(
             f"""With the first of four departures at t₁ = {t_first} Legacy-GT ends at
-            {number(early.median)}, at t₁ = {t_last} at <strong>{number(late.median)}</strong>
+            {early:median}, at t₁ = {t_last} at <strong>{late:median}</strong>
             (medians). The others gain little or nothing from leaving late: {stay}. {sum(kept)} of
             {len(kept)} measured errors are below their bounds; how far below, the figure shows.""",
             f"""A farewell here weighs {", ".join(f"{weights[m]} ({m})" for m in METHODS)} vectors
             and a few scalars: the legacy in canonical form, and the tracker's surplus. The paper
             sends 3 for Legacy-GT and 1 for GT-P. Classic's Θ(kζ/(nμ)) hides a factor of about
-            {number(slack.median)}.""",
+            {slack:median}.""",
         ),
-        sample=f"{n} per departure round",
+        sample=f"{seeds(min(map(len, groups.values())))} per departure round",
         chart=_chart(groups),
         caption="Limit error of every variant, and how much of its bound that is, seed by seed. "
         "The printed bound has the measured distances put in; the tighter one needs no smallness.",
@@ -72,18 +76,12 @@ def tell(results: Sequence[Result]) -> Account:
                 "Bounds are medians over the seeds; bytes for d = 10 in double precision.",
             ),
         ),
-        checks=_checks(groups, weights),
+        checks=_checks(kept, first, last, weights),
         csv=tuple(
             CsvRow(f"t1={t1}", m, quantity, fact(found, "methods", m, key))
             for t1, found in groups.items()
             for m in METHODS
-            for quantity, key in (
-                ("limit error", "bias"),
-                ("printed bound", "promised"),
-                ("tighter bound", "tight"),
-                ("vectors", "vectors"),
-                ("bytes", "bytes"),
-            )
+            for key, quantity in QUANTITIES.items()
         ),
         notes=(
             """thm:main asks for kβ ≤ 1/2, and here kβ = 4·9/40 = 0.9: strictly it promises nothing.
@@ -95,42 +93,32 @@ def tell(results: Sequence[Result]) -> Account:
     )
 
 
-def _kept(runs: Sequence[Result]) -> list[bool]:
-    """Whether each error is below its bound, run by run and method by method."""
-    return [
-        error <= bound * (1 + 1e-9)
-        for m in METHODS
-        for error, bound in zip(
-            fact(runs, "methods", m, "bias").values,
-            fact(runs, "methods", m, "promised").values,
-            strict=True,
-        )
-    ]
+def _bias(results: Sequence[Result], name: str) -> Sample:
+    return fact(results, "methods", name, "bias")
 
 
 def _most(results: Sequence[Result], name: str, key: str) -> int:
-    return max(int(result.facts["methods"][name][key]) for result in results)
+    return int(fact(results, "methods", name, key).largest)
 
 
 def _row(found: Sequence[Result], name: str) -> tuple[str, ...]:
-    bounds = (fact(found, "methods", name, key) for key in BOUNDS)
     vectors, _ = PRINTED.get(name, PRINTED["Legacy-GT"])
     return (
         method(name),
-        *spread(fact(found, "methods", name, "bias")),
-        *(number(bound.median) for bound in bounds),
+        *spread(_bias(found, name)),
+        *(f"{fact(found, 'methods', name, key):median}" for key in BOUNDS),
         str(_most(found, name, "vectors")),
         str(_most(found, name, "bytes")),
         str(vectors),
     )
 
 
-def _checks(groups: dict[int, list[Result]], weights: dict[str, int]) -> tuple[Check, ...]:
-    kept = _kept([run for found in groups.values() for run in found])
-    first, last = next(iter(groups.values())), next(reversed(groups.values()))
-    before, after = (fact(found, "methods", "classic", "bias").median for found in (first, last))
-    early, late = (fact(found, "methods", "Legacy-GT", "bias").median for found in (first, last))
-    several = len(groups) > 1
+def _checks(
+    kept: list[bool], first: Sequence[Result], last: Sequence[Result], weights: dict[str, int]
+) -> tuple[Check, ...]:
+    before, after = (_bias(found, "classic").median for found in (first, last))
+    early, late = (_bias(found, "Legacy-GT").median for found in (first, last))
+    printed = PRINTED["Legacy-GT"][0]
     light, heavy = weights["Legacy-GT"], weights["GT-P"]
     return (
         Check(
@@ -148,15 +136,13 @@ def _checks(groups: dict[int, list[Result]], weights: dict[str, int]) -> tuple[C
         Check(
             "Legacy-GT's decays with the departure round.",
             f"{number(early)} and {number(late)}, early and late.",
-            every([late < early or not several]),
+            every([late < early or first is last]),
             "Legacy-GT's error does not shrink for later departures",
         ),
         Check(
             "Legacy-GT's farewell is 3 vectors.",
             f"{light} vectors.",
-            Grade.BETTER
-            if light < PRINTED["Legacy-GT"][0]
-            else every([light == PRINTED["Legacy-GT"][0]]),
+            Grade.BETTER if light < printed else every([light == printed]),
             f"Legacy-GT's farewell is {light} vectors: y and g are needed only as p = g − ηy",
         ),
         Check(
@@ -170,17 +156,18 @@ def _checks(groups: dict[int, list[Result]], weights: dict[str, int]) -> tuple[C
 
 
 def _chart(groups: dict[int, list[Result]]) -> Chart:
-    everything = [run for found in groups.values() for run in found]
+    everything = together(groups)
+    biases = {m: _bias(everything, m) for m in METHODS}
     errors = tuple(
-        Group(
-            f"first of four departures at round {t1}",
-            tuple(Dot(m, ROLES[m], fact(found, "methods", m, "bias")) for m in METHODS),
-        )
+        _dots(f"first of four departures at round {t1}", {m: _bias(found, m) for m in METHODS})
         for t1, found in groups.items()
     )
     shares = tuple(
-        Group(title, tuple(Dot(m, ROLES[m], _share(everything, m, key)) for m in METHODS))
-        for title, key in (("of the printed bound", "promised"), ("of the tighter bound", "tight"))
+        _dots(
+            f"of the {title}",
+            {m: biases[m].over(fact(everything, "methods", m, key)) for m in METHODS},
+        )
+        for key, title in BOUNDS.items()
     )
     return Chart(
         "Limit errors and their bounds",
@@ -194,10 +181,8 @@ def _chart(groups: dict[int, list[Result]]) -> Chart:
     )
 
 
-def _share(runs: Sequence[Result], name: str, key: str) -> Sample:
-    return Sample.of(
-        ratio(run.facts["methods"][name]["bias"], run.facts["methods"][name][key]) for run in runs
-    )
+def _dots(title: str, samples: dict[str, Sample]) -> Group:
+    return Group(title, tuple(Dot(m, ROLES[m], sample) for m, sample in samples.items()))
 
 
 ITEM = Item(

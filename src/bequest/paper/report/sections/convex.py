@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from bequest.paper.report.charts import Chart, Level, Panel, Series
-from bequest.paper.report.markup import HtmlTable, method, quartiles, spread
-from bequest.paper.report.measures import Sample, fixed, number, tally
-from bequest.paper.report.sections.base import Account, CsvRow, Item, curve, fact, seeds, thinned
+from bequest.paper.report.markup import HtmlTable, method, spread
+from bequest.paper.report.measures import Sample, tally
+from bequest.paper.report.sections.base import Account, CsvRow, Item, course, curve, fact, seeds
 from bequest.paper.report.verdicts import Check, every
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bequest.paper.store import Result
+from bequest.paper.store import Result
 
 RUNS = {"nobody leaves": "muted", "classic": "classic", "Legacy-GT": "legacy"}
 FLOOR = 1e-14
@@ -28,20 +24,17 @@ def tell(results: Sequence[Result]) -> Account:
     rates = {name: fact(results, "runs", name, "rate") for name in RUNS}
     slopes = Sample.of(_slope(result) for result in results)
     labels = list(results[0].facts["runs"]["bounds"])
+    legacy, undisturbed, ours = rates["Legacy-GT"], rates["nobody leaves"], gaps["Legacy-GT"]
     return Account(
-        brief=f"rate {fixed(rates['Legacy-GT'].median, 4)} per round against "
-        f"{fixed(rates['nobody leaves'].median, 4)}; value gap ∝ "
-        f"ε<sup>{fixed(slopes.median, 2)}</sup>",
+        brief=f"rate {legacy:median 4} per round against {undisturbed:median 4}; value gap ∝ "
+        f"ε<sup>{slopes:median 2}</sup>",
         found=(
             f"""After the departure, Legacy-GT's gradient falls by a factor of
-            <strong>{fixed(rates["Legacy-GT"].median, 4)}</strong> per round
-            [{fixed(rates["Legacy-GT"].lower, 4)}, {fixed(rates["Legacy-GT"].upper, 4)}]; without
-            departures it is {fixed(rates["nobody leaves"].median, 4)}, for classic
-            {fixed(rates["classic"].median, 4)}. The value gap grows with the anchor's error to the
-            power <strong>{fixed(slopes.median, 3)}</strong>. Legacy-GT ends
-            {number(gaps["Legacy-GT"].median)} above the best value, quartiles
-            {quartiles(gaps["Legacy-GT"])}, worst {number(gaps["Legacy-GT"].worst)}; classic
-            {number(gaps["classic"].median)} {quartiles(gaps["classic"])}.""",
+            <strong>{legacy:median 4}</strong> per round {legacy:quartiles 4}; without departures it
+            is {undisturbed:median 4}, for classic {rates["classic"]:median 4}. The value gap grows
+            with the anchor's error to the power <strong>{slopes:median 3}</strong>. Legacy-GT ends
+            {ours:median} above the best value, quartiles {ours:quartiles}, worst {ours:worst};
+            classic {gaps["classic"]:median} {gaps["classic"]:quartiles}.""",
             """Each loss is least squares with one sample, flat in eleven of twelve directions; the
             sum of twenty is curved, but barely. So even without departures the network converges
             linearly in the end, only slower, and the paper's “sublinearly, forever” is not what
@@ -60,9 +53,11 @@ def tell(results: Sequence[Result]) -> Account:
                         (method(name), *spread(gap)) for name, gap in gaps.items()
                     ],
                     "factor per round after the departure": [
-                        (method(name), *_rate(rate)) for name, rate in rates.items()
+                        (method(name), *spread(rate, 4)) for name, rate in rates.items()
                     ],
-                    "exponent of the value gap in the anchor's error": [("fitted", *_rate(slopes))],
+                    "exponent of the value gap in the anchor's error": [
+                        ("fitted", *spread(slopes, 4))
+                    ],
                 },
             ),
             HtmlTable(
@@ -71,9 +66,9 @@ def tell(results: Sequence[Result]) -> Account:
                     "": [
                         (
                             label,
-                            number(_bound(results, label, 0).median),
-                            number(_bound(results, label, 1).median),
-                            f"{sum(_kept(results, label))} of {len(results)}",
+                            f"{_bound(results, label, 0):median}",
+                            f"{_bound(results, label, 1):median}",
+                            tally(_kept(results, label)),
                         )
                         for label in labels
                     ]
@@ -109,14 +104,6 @@ def _slope(result: Result) -> float:
     return float(np.polyfit(np.log(x[seen]), np.log(y[seen]), 1)[0])
 
 
-def _rate(sample: Sample) -> tuple[str, str, str]:
-    return (
-        fixed(sample.median, 4),
-        f"[{fixed(sample.lower, 4)}, {fixed(sample.upper, 4)}]",
-        fixed(sample.worst, 4),
-    )
-
-
 def _bound(results: Sequence[Result], label: str, place: int) -> Sample:
     return Sample.of(result.facts["runs"]["bounds"][label][place] for result in results)
 
@@ -132,36 +119,27 @@ def _checks(
     slopes: Sample,
     labels: Sequence[str],
 ) -> tuple[Check, ...]:
-    faster = [
-        ours < 1 and ours < without
-        for ours, without in zip(
-            rates["Legacy-GT"].values, rates["nobody leaves"].values, strict=True
-        )
-    ]
+    ours, classic = rates["Legacy-GT"], gaps["classic"]
+    faster = [one < 1 and one < other for one, other in ours.beside(rates["nobody leaves"])]
     square = [abs(slope - 2) < 0.05 for slope in slopes.values]
-    smaller = [
-        ours < classic
-        for ours, classic in zip(gaps["Legacy-GT"].values, gaps["classic"].values, strict=True)
-    ]
+    smaller = [one < other for one, other in gaps["Legacy-GT"].beside(classic)]
     kept = [held for label in labels for held in _kept(results, label)]
     return (
         Check(
             "Departures create strong convexity: linear convergence after the first one.",
-            f"{fixed(rates['Legacy-GT'].median, 4)} per round, faster than without departures in "
-            f"{tally(faster)} runs.",
+            f"{ours:median 4} per round, faster than without departures in {tally(faster)} runs.",
             every(faster),
             "the departure does not speed up every run",
         ),
         Check(
             "The value gap is quadratic in the anchor's error.",
-            f"The exponent is {fixed(slopes.smallest, 3)} to {fixed(slopes.largest, 3)}.",
+            f"The exponent is {slopes:range 3}.",
             every(square),
-            f"the fitted exponent is {fixed(slopes.smallest, 2)} to {fixed(slopes.largest, 2)}",
+            f"the fitted exponent is {slopes:range 2}",
         ),
         Check(
             "Classic keeps a constant value gap.",
-            f"{number(gaps['classic'].smallest)} to {number(gaps['classic'].largest)}, larger than "
-            f"Legacy-GT's in {tally(smaller)} runs.",
+            f"{classic:range}, larger than Legacy-GT's in {tally(smaller)} runs.",
             every(smaller),
             "classic's value gap is not larger on every seed",
         ),
@@ -176,8 +154,7 @@ def _checks(
 
 def _chart(results: Sequence[Result], classic: Sample) -> Chart:
     departure = int(results[0].facts["departure"])
-    rounds = min(len(result.arrays["gradient classic"]) for result in results) - 1
-    x, at = np.arange(rounds + 1.0), thinned(rounds, [departure], points=200)
+    x, at = course(results, "gradient classic", [departure], points=200)
     sizes = results[0].arrays["anchor error"]
     gap = curve(
         [result.arrays["value gap"] for result in results],

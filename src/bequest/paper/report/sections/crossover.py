@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from bequest.paper.report.charts import Chart, Panel
-from bequest.paper.report.markup import HtmlTable, escape, method
-from bequest.paper.report.measures import Sample, fixed, number, tally
+from bequest.paper.report.markup import HtmlTable, escape, method, spread
+from bequest.paper.report.measures import Sample, fixed, tally
 from bequest.paper.report.sections.base import (
     METHODS,
     Account,
@@ -19,41 +19,39 @@ from bequest.paper.report.sections.base import (
     by_method,
     grouped,
     seeds,
+    together,
 )
 from bequest.paper.report.verdicts import Check, against, every
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bequest.paper.store import Result
+from bequest.paper.store import Result
 
 SETUPS = {"section51": "Sec. 5.1, κ = 10", "stress100": "Stress, κ = 100"}
 # (1 - theta)^(1/2) with the paper's pilot, theta = 0.074: the factor per round of eps(t)
 FACTOR = (1 - 0.074) ** 0.5
 EARLY = 5
+TICKS = (1, 5, 20, 80, 320)
 
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
     groups = grouped(results, "setup", order=SETUPS)
     times = [int(t) for t in results[0].arrays["times"]]
-    sentences = []
-    for setup, runs in groups.items():
-        ends = [_column(runs, "Legacy-GT", column).median for column in (0, -1)]
-        ahead = sum(_ahead(run, 0) for run in runs)
-        sentences.append(
-            f"{SETUPS[setup]}: Legacy-GT goes from {number(ends[0])} at t₁ = {times[0]} to "
-            f"<strong>{number(ends[1])}</strong> at t₁ = {times[-1]}, classic stays at "
-            f"{number(_column(runs, 'classic', -1).median)} (medians); at t₁ = {times[0]} "
-            f"Legacy-GT is ahead on {ahead} of {len(runs)} seeds."
-        )
+    ends = {
+        setup: [_column(runs, "Legacy-GT", column) for column in (0, -1)]
+        for setup, runs in groups.items()
+    }
+    sentences = [
+        f"{SETUPS[setup]}: Legacy-GT goes from {ends[setup][0]:median} at t₁ = {times[0]} to "
+        f"<strong>{ends[setup][1]:median}</strong> at t₁ = {times[-1]}, classic stays at "
+        f"{_column(runs, 'classic', -1):median} (medians); at t₁ = {times[0]} "
+        f"Legacy-GT is ahead on {tally(_ahead(runs, 0))} seeds."
+        for setup, runs in groups.items()
+    ]
     first = next(iter(groups))
-    lead = [_column(groups[first], "Legacy-GT", column).median for column in (0, -1)]
     choices = _choices(results)
-    n = seeds(min(len(runs) for runs in groups.values()))
+    n = seeds(min(map(len, groups.values())))
     return Account(
-        brief=f"{number(lead[0])} → {number(lead[1])} as t₁ goes {times[0]} → {times[-1]} "
-        f"({SETUPS[first]}); local track "
+        brief=f"{ends[first][0]:median} → {ends[first][1]:median} as t₁ goes {times[0]} → "
+        f"{times[-1]} ({SETUPS[first]}); local track "
         + (f"taken {choices['local']} times" if "local" in choices else "never taken"),
         found=(
             *sentences,
@@ -70,7 +68,7 @@ def tell(results: Sequence[Result]) -> Account:
                 ("t₁", *(method(name) for name in METHODS)),
                 {
                     SETUPS[setup]: [
-                        (str(t), *(number(_column(runs, m, column).median) for m in METHODS))
+                        (str(t), *(f"{_column(runs, m, column):median}" for m in METHODS))
                         for column, t in enumerate(times)
                     ]
                     for setup, runs in groups.items()
@@ -81,7 +79,14 @@ def tell(results: Sequence[Result]) -> Account:
             HtmlTable(
                 ("Legacy-GT, t₁", "median", "quartiles", "worst", "ahead of classic"),
                 {
-                    SETUPS[setup]: [_line(runs, column, t) for column, t in enumerate(times)]
+                    SETUPS[setup]: [
+                        (
+                            str(t),
+                            *spread(_column(runs, "Legacy-GT", column)),
+                            tally(_ahead(runs, column)),
+                        )
+                        for column, t in enumerate(times)
+                    ]
                     for setup, runs in groups.items()
                 },
                 fold="Quartiles and worst seeds of Legacy-GT",
@@ -99,19 +104,17 @@ def tell(results: Sequence[Result]) -> Account:
 
 def _crossing(groups: dict[str, list[Result]], times: Sequence[int]) -> str:
     """Say from which departure round on Legacy-GT is ahead in the medians."""
-    firsts = []
-    for runs in groups.values():
-        ahead = [
-            _column(runs, "Legacy-GT", column).median < _column(runs, "classic", column).median
-            for column in range(len(times))
-        ]
-        firsts.append(next((t for t, held in zip(times, ahead, strict=True) if held), None))
-    if all(first == times[0] for first in firsts):
+    firsts = {}
+    for setup, runs in groups.items():
+        ahead = (
+            f"t₁ = {t}"
+            for column, t in enumerate(times)
+            if _column(runs, "Legacy-GT", column).median < _column(runs, "classic", column).median
+        )
+        firsts[SETUPS[setup]] = next(ahead, "never")
+    if set(firsts.values()) == {f"t₁ = {times[0]}"}:
         return "In the medians there is no crossing to be seen: it lies before the first round. "
-    told = ", ".join(
-        f"{SETUPS[setup]}: {'never' if first is None else f't₁ = {first}'}"
-        for setup, first in zip(groups, firsts, strict=True)
-    )
+    told = ", ".join(f"{setup}: {first}" for setup, first in firsts.items())
     return f"In the medians Legacy-GT is ahead from here on: {told}. "
 
 
@@ -119,19 +122,9 @@ def _column(runs: Sequence[Result], name: str, column: int) -> Sample:
     return Sample.of(float(run.arrays[name][column]) for run in runs)
 
 
-def _ahead(run: Result, column: int) -> bool:
-    return bool(run.arrays["Legacy-GT"][column] < run.arrays["classic"][column])
-
-
-def _line(runs: Sequence[Result], column: int, t: int) -> tuple[str, ...]:
-    sample = _column(runs, "Legacy-GT", column)
-    return (
-        str(t),
-        number(sample.median),
-        f"[{number(sample.lower)}, {number(sample.upper)}]",
-        number(sample.worst),
-        f"{sum(_ahead(run, column) for run in runs)} of {len(runs)}",
-    )
+def _ahead(runs: Sequence[Result], column: int) -> list[bool]:
+    """Whether Legacy-GT is closer than classic, run by run."""
+    return [bool(run.arrays["Legacy-GT"][column] < run.arrays["classic"][column]) for run in runs]
 
 
 def _choices(results: Sequence[Result]) -> dict[str, int]:
@@ -152,10 +145,9 @@ def _decay(run: Result) -> float:
 
 
 def _checks(groups: dict[str, list[Result]], times: Sequence[int]) -> tuple[Check, ...]:
-    everything = [run for runs in groups.values() for run in runs]
+    everything = together(groups)
     flat = [bool(np.ptp(run.arrays["classic"]) <= 1e-6) for run in everything]
-    ahead = [_ahead(run, -1) for run in everything]
-    first = [_ahead(run, 0) for run in everything]
+    ahead, first = _ahead(everything, -1), _ahead(everything, 0)
     early = [
         choice
         for run in everything
@@ -178,11 +170,9 @@ def _checks(groups: dict[str, list[Result]], times: Sequence[int]) -> tuple[Chec
             Check(
                 "Legacy-GT's error falls geometrically in t₁, as (1−θ)<sup>t/2</sup>: "
                 f"{fixed(FACTOR, 3)} per round with the printed θ = 0.074.",
-                f"{fixed(decay.median, 3)} per round, between {fixed(decay.smallest, 3)} and "
-                f"{fixed(decay.largest, 3)}.",
+                f"{decay:median 3} per round, {decay:between 3}.",
                 against(decay, FACTOR, better="neither", digits=3),
-                f"it falls by a factor of {fixed(decay.smallest, 3)} to {fixed(decay.largest, 3)} "
-                "per round",
+                f"it falls by a factor of {decay:range 3} per round",
             )
         )
     return (
@@ -206,22 +196,19 @@ def _checks(groups: dict[str, list[Result]], times: Sequence[int]) -> tuple[Chec
 
 
 def _chart(groups: dict[str, list[Result]]) -> Chart:
-    panels = []
-    for setup, runs in groups.items():
-        times = runs[0].arrays["times"]
-        panels.append(
+    return Chart(
+        "When does it pay to be remembered?",
+        tuple(
             Panel(
                 SETUPS[setup],
                 "round t₁ of the first of four departures",
                 "distance of the limit to the optimum of all nodes",
-                by_method(runs, times),
+                by_method(runs, runs[0].arrays["times"]),
                 x_scale="log",
-                x_ticks=tuple(float(t) for t in times if t in (1, 5, 20, 80, 320)),
+                x_ticks=tuple(float(t) for t in runs[0].arrays["times"] if t in TICKS),
             )
-        )
-    return Chart(
-        "When does it pay to be remembered?",
-        tuple(panels),
+            for setup, runs in groups.items()
+        ),
         "Lines: medians; bands: quartiles. Legacy-GT lies on GT-C where it chose that anchor.",
         "Limit errors of the five methods against the round of the first departure, in both "
         "setups.",

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from bequest.paper.report.charts import Chart, Level, Panel, Series
-from bequest.paper.report.markup import HtmlTable, quartiles, spread
-from bequest.paper.report.measures import Sample, fixed, given, number, ratio, tally
-from bequest.paper.report.sections.base import Account, CsvRow, Item, curve, grouped, seeds
+from bequest.paper.report.markup import HtmlTable, spread
+from bequest.paper.report.measures import Sample, fixed, given, ratio, tally
+from bequest.paper.report.sections.base import Account, CsvRow, Item, curve, fact, grouped, seeds
 from bequest.paper.report.verdicts import Check, every
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bequest.paper.store import Result
+from bequest.paper.store import Result
 
 BASES = {"random": "own eigenbases", "shared": "one shared eigenbasis"}
 
@@ -24,17 +20,19 @@ def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
     groups = grouped(results, "basis", order=BASES)
     midpoint = float(results[0].facts["midpoint"])
-    best = {basis: Sample.of(_best(run) for run in runs) for basis, runs in groups.items()}
+    best = {basis: fact(runs, "best eta") for basis, runs in groups.items()}
     price = {basis: Sample.of(_price(run) for run in runs) for basis, runs in groups.items()}
-    hits = [_hit(run) for run in results]
-    where = "; ".join(f"with {BASES[basis]} at {_eta(best[basis])}" for basis in groups)
-    cost = "; ".join(
-        f"{number(price[basis].median)} times the smallest possible error "
-        f"{quartiles(price[basis])}, at worst {number(price[basis].worst)} times, with "
-        f"{BASES[basis]}"
+    hits = [_central(run, run.facts["best eta"]) for run in results]
+    where = "; ".join(
+        f"with {BASES[basis]} at {best[basis]:median 1} {best[basis]:quartiles 1}"
         for basis in groups
     )
-    n = seeds(min(len(runs) for runs in groups.values()))
+    cost = "; ".join(
+        f"{price[basis]:median} times the smallest possible error {price[basis]:quartiles}, at "
+        f"worst {price[basis]:worst} times, with {BASES[basis]}"
+        for basis in groups
+    )
+    n = seeds(min(map(len, groups.values())))
     return Account(
         brief=f"the bound is smallest at {given(midpoint)}, which is "
         f"best for the instance in {tally(hits)}",
@@ -61,7 +59,7 @@ def tell(results: Sequence[Result]) -> Account:
                         ("bias at η = μ", *spread(_at(runs, float("-inf")))),
                         ("bias at η = L", *spread(_at(runs, float("inf")))),
                         ("price of the midpoint (ratio)", *spread(price[basis])),
-                        ("best η", *_eta(best[basis]).split(" ", 1), "–"),
+                        ("best η", *spread(best[basis], 1)[:2], "–"),
                     ]
                     for basis, runs in groups.items()
                 },
@@ -81,18 +79,6 @@ def tell(results: Sequence[Result]) -> Account:
     )
 
 
-def _eta(sample: Sample) -> str:
-    return f"{fixed(sample.median, 1)} [{fixed(sample.lower, 1)}, {fixed(sample.upper, 1)}]"
-
-
-def _best(run: Result) -> float:
-    return float(run.facts["best eta"])
-
-
-def _step(run: Result) -> float:
-    return float(run.arrays["eta"][1] - run.arrays["eta"][0])
-
-
 def _bias_at(run: Result, eta: float) -> float:
     return float(np.interp(eta, run.arrays["eta"], run.arrays["bias"]))
 
@@ -109,14 +95,14 @@ def _price(run: Result) -> float:
     return ratio(_bias_at(run, run.facts["midpoint"]), float(run.arrays["bias"].min()))
 
 
-def _hit(run: Result) -> bool:
-    """Whether the midpoint is the best curvature, to one step of the grid."""
-    return bool(abs(_best(run) - run.facts["midpoint"]) <= _step(run) * (1 + 1e-9))
+def _central(run: Result, eta: float) -> bool:
+    """Whether a curvature is the midpoint, to one step of the grid."""
+    step = run.arrays["eta"][1] - run.arrays["eta"][0]
+    return bool(abs(eta - run.facts["midpoint"]) <= step * (1 + 1e-9))
 
 
 def _centred(run: Result, name: str) -> bool:
-    eta = run.arrays["eta"][np.argmin(run.arrays[name])]
-    return bool(abs(eta - run.facts["midpoint"]) <= _step(run) * (1 + 1e-9))
+    return _central(run, run.arrays["eta"][np.argmin(run.arrays[name])])
 
 
 def _attained(results: Sequence[Result]) -> float:
@@ -171,7 +157,6 @@ def _chart(groups: dict[str, list[Result]], midpoint: float) -> Chart:
     panels = []
     for basis, runs in groups.items():
         eta = runs[0].arrays["eta"]
-        best = np.array([_best(run) for run in runs])
         panels.append(
             Panel(
                 BASES[basis],
@@ -181,8 +166,8 @@ def _chart(groups: dict[str, list[Result]], midpoint: float) -> Chart:
                     curve([run.arrays["bias"] for run in runs], eta, role="gt-c", label="measured"),
                     Series(
                         "gt-c",
-                        best,
-                        np.array([float(run.arrays["bias"].min()) for run in runs]),
+                        np.array(fact(runs, "best eta").values),
+                        np.array(_smallest(runs).values),
                         line="none",
                         marker="o",
                     ),

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bequest.paper.report.measures import Sample, bounded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from bequest.paper.store import Result
+from bequest.paper.store import Result
 
 # the branches of the paper, and the rules that choose from them
 BRANCHES = ("consensus", "local", "none")

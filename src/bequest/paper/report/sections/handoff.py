@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from bequest.paper.report import palette
 from bequest.paper.report.charts import Chart, Panel
-from bequest.paper.report.markup import HtmlTable, method, quartiles, spread
-from bequest.paper.report.measures import Sample, number, tally
-from bequest.paper.report.sections.base import Account, CsvRow, Item, curve, fact, seeds, thinned
+from bequest.paper.report.markup import HtmlTable, method, spread
+from bequest.paper.report.measures import Sample, tally
+from bequest.paper.report.sections.base import Account, CsvRow, Item, course, curve, fact, seeds
 from bequest.paper.report.verdicts import Check, every
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bequest.paper.store import Result
+from bequest.paper.store import Result
 
 # combination -> (method, what the table and the figure call it)
 COMBINATIONS = {
@@ -31,22 +27,22 @@ FLOOR = 1e-16
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    gaps = {name: fact(results, "combinations", name, "gap") for name in COMBINATIONS}
-    off = {name: fact(results, "combinations", name, "from limit") for name in COMBINATIONS}
-    errors = {name: fact(results, "combinations", name, "error") for name in COMBINATIONS}
+    gaps, off, errors = (
+        {name: fact(results, "combinations", name, key) for name in COMBINATIONS}
+        for key in ("gap", "from limit", "error")
+    )
     broken, stray = gaps["local, printed"], off["local, printed"]
     exact = Sample.of(gaps["consensus, exact"].values + gaps["local, exact"].values)
     return Account(
-        brief=f"printed with the local anchor: gap {number(broken.median)}; "
-        f"exact: at most {number(exact.largest)}",
+        brief=f"printed with the local anchor: gap {broken:median}; exact: at most {exact:largest}",
         found=(
             f"""With the consensus anchor y = x<sub>i</sub> both forms are the same and exact. With
             the local-track anchor the printed form leaves a permanent gap of
-            <strong>{number(broken.median)}</strong>, quartiles {quartiles(broken)}, worst
-            {number(broken.worst)}, in ∑z = ∑∇h, and the survivors settle {number(stray.median)}
-            away from the minimiser of what they remember, worst {number(stray.worst)}. The exact
-            form, z + s + ∇q(x) with the surplus s = z<sub>i</sub> − ∇h<sub>i</sub>(x<sub>i</sub>),
-            keeps the invariant to rounding with both anchors: at most {number(exact.largest)}.""",
+            <strong>{broken:median}</strong>, quartiles {broken:quartiles}, worst {broken:worst}, in
+            ∑z = ∑∇h, and the survivors settle {stray:median} away from the minimiser of what they
+            remember, worst {stray:worst}. The exact form, z + s + ∇q(x) with the surplus s =
+            z<sub>i</sub> − ∇h<sub>i</sub>(x<sub>i</sub>), keeps the invariant to rounding with both
+            anchors: at most {exact:largest}.""",
             """bequest uses the exact form everywhere; the printed one exists for this comparison
             only.""",
         ),
@@ -94,17 +90,16 @@ def _checks(gaps: dict[str, Sample]) -> tuple[Check, ...]:
         Check(
             "z + z<sub>i</sub> + η(x − y) preserves the invariant exactly, with the consensus "
             "anchor.",
-            f"The gap is {number(gaps['consensus, printed'].worst)} at most.",
+            f"The gap is {gaps['consensus, printed']:worst} at most.",
             every(small("consensus, printed")),
             "the printed correction leaves a gap even with the consensus anchor",
         ),
         Check(
             "… and so it does with the local-track anchor.",
-            f"The gap is {number(printed.median)}, between {number(printed.smallest)} and "
-            f"{number(printed.largest)}.",
+            f"The gap is {printed:median}, {printed:between}.",
             every(small("local, printed")),
             "the printed correction is exact for the anchor y = x<sub>i</sub> only; with the local "
-            f"anchor it leaves a permanent gap of {number(printed.median)}",
+            f"anchor it leaves a permanent gap of {printed:median}",
         ),
         Check(
             "The invariant can be preserved exactly across a departure.",
@@ -117,8 +112,7 @@ def _checks(gaps: dict[str, Sample]) -> tuple[Check, ...]:
 
 def _chart(results: Sequence[Result]) -> Chart:
     departures = tuple(results[0].facts["departures"])
-    rounds = min(len(result.arrays["gap local, exact"]) for result in results) - 1
-    x, at = np.arange(rounds + 1.0), thinned(rounds, departures, points=160)
+    x, at = course(results, "gap local, exact", departures, points=160)
     panels = []
     for kind, title, y_label in (
         ("gap", "the invariant", "|∑z − ∑∇h|"),

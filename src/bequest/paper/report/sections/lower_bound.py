@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,11 +11,7 @@ from bequest.paper.report.markup import HtmlTable
 from bequest.paper.report.measures import Sample, fixed, given, number, tally
 from bequest.paper.report.sections.base import Account, CsvRow, Item
 from bequest.paper.report.verdicts import Check, every
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bequest.paper.store import Result
+from bequest.paper.store import Result
 
 # relative distance up to which two numbers are the same
 EXACT = 1e-6

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from bequest.paper.report.charts import Bars, Chart, Level, Panel, Series
 from bequest.paper.report.markup import HtmlTable, spread
-from bequest.paper.report.measures import DIVERGED, Sample, counted, number, ratio, tally
+from bequest.paper.report.measures import DIVERGED, Sample, counted, ratio, tally
 from bequest.paper.report.sections.base import DIVERGED as STATUS
 from bequest.paper.report.sections.base import Account, CsvRow, Item, curve, fact, seeds
 from bequest.paper.report.verdicts import Check, against, every, worst
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bequest.paper.store import Result
+from bequest.paper.store import Result
 
 RADIUS, THETA = 3.27, 0.074
 
@@ -33,19 +30,16 @@ def tell(results: Sequence[Result]) -> Account:
         for column in range(len(times))
     }
     classic = fact(results, "classic")
-    floors = ", ".join(
-        f"{number(samples[row, late].median)} with c₀ = {caps[row]}" for row in capped
-    )
+    floors = ", ".join(f"{samples[row, late]:median} with c₀ = {caps[row]}" for row in capped)
     diverged = [samples[uncapped, column].diverged for column in range(len(times))]
     all_from = next((t for k, t in enumerate(times) if min(diverged[k:]) == len(results)), None)
-    share = [_share(results, row) for row in capped]
     return Account(
         brief=f"floors at {floors}; uncapped: {diverged[late]} of {len(results)} diverged",
         found=(
             f"With a cap, GT-P stops improving for late departures: {floors}, against "
-            f"{number(classic.median)} for classic (medians, one node leaves). The formula for the "
+            f"{classic:median} for classic (medians, one node leaves). The formula for the "
             "floor is a bound, and a loose one: what is measured is "
-            + " and ".join(f"{number(one.median)}" for one in share)
+            + " and ".join(f"{_share(results, row):median}" for row in capped)
             + " of it, since it counts the survivors' curvature as (n−1)μ and they have more.",
             f"Without a cap the weight outgrows the step: {diverged[0] or 'none'} of "
             f"{counted(len(results), 'run')} diverged with a departure at round {times[0]}, "
@@ -77,7 +71,7 @@ def tell(results: Sequence[Result]) -> Account:
                     "": [
                         (
                             f"t = {t}",
-                            *(number(samples[row, column].median) for row in range(len(caps))),
+                            *(f"{samples[row, column]:median}" for row in range(len(caps))),
                             f"{diverged[column]} of {len(results)}",
                         )
                         for column, t in enumerate(times)
@@ -93,7 +87,7 @@ def tell(results: Sequence[Result]) -> Account:
                             (
                                 f"GT-P, c₀ = {caps[row]}",
                                 *spread(samples[row, late]),
-                                number(_floor(results, row).median),
+                                f"{_floor(results, row):median}",
                             )
                             for row in capped
                         ),
@@ -164,10 +158,11 @@ def _checks(
     flat = [
         abs(a - b) <= 0.05 * b
         for row in capped
-        for a, b in zip(samples[row, last].values, samples[row, half].values, strict=True)
+        for a, b in samples[row, last].beside(samples[row, half])
     ]
     below = [share <= 1 + 1e-9 for row in capped for share in _share(results, row).values]
     radius, theta = (fact(results, "pilot", key) for key in ("radius", "theta"))
+    pilot = partial(against, better="neither")
     count = samples[uncapped, last].diverged
     return (
         Check(
@@ -185,15 +180,8 @@ def _checks(
         ),
         Check(
             f"The pilot gives R₀ = {RADIUS} and θ = {THETA}.",
-            f"R₀ = {number(radius.median)} ({number(radius.smallest)} to "
-            f"{number(radius.largest)}), θ = {number(theta.median)} ({number(theta.smallest)} to "
-            f"{number(theta.largest)}).",
-            worst(
-                [
-                    against(radius, RADIUS, better="neither", digits=3),
-                    against(theta, THETA, better="neither"),
-                ]
-            ),
+            f"R₀ = {radius:median} ({radius:range}), θ = {theta:median} ({theta:range}).",
+            worst([pilot(radius, RADIUS, digits=3), pilot(theta, THETA)]),
             "the pilot's constants lie outside those of our seeds; the paper's seed is not given",
         ),
         Check(

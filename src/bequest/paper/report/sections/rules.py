@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bequest.paper.report.charts import Chart, Dot, Group, Strips
 from bequest.paper.report.markup import HtmlTable, method
@@ -19,17 +19,14 @@ from bequest.paper.report.sections.decisions import (
     ORACLE,
     RULES,
     WITH_DRIFT,
+    Decision,
     DecisionGroup,
+    Family,
     decisions_of,
     family_of,
 )
 from bequest.paper.report.verdicts import Check, target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from bequest.paper.report.sections.decisions import Decision, Family
-    from bequest.paper.store import Result
+from bequest.paper.store import Result
 
 # the rounds of the decisions, up to and including these
 STAGES = {15.0: "up to 15", 40.0: "16 to 40", 100.0: "41 to 100", math.inf: "after 100"}

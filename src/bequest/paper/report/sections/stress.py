@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bequest.paper.report.charts import Chart, Dot, Group, Strips
 from bequest.paper.report.markup import HtmlTable, method, spread
-from bequest.paper.report.measures import Sample, given, number, ratio, tally
+from bequest.paper.report.measures import Sample, given, number, tally
+from bequest.paper.report.palette import METHODS
 from bequest.paper.report.sections.base import Account, CsvRow, Item, ending, grouped, seeds
-from bequest.paper.report.verdicts import Check, Grade, against, every, worst
+from bequest.paper.report.verdicts import Check, Grade, Sense, against, every, worst
+from bequest.paper.store import Result
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bequest.paper.report.verdicts import Sense
-    from bequest.paper.store import Result
-
-
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """A row of the paper's table."""
-
-    classic: float
-    legacy: float
-    gain: float
-
-
+# the columns of the paper's table, and which numbers are better than the printed ones
+COLUMNS: dict[str, Sense] = {"classic": "neither", "Legacy-GT": "smaller", "gain": "larger"}
+# (κ, k, t₁) -> a row of it
 PRINTED = {
-    (10, 4, 50): Printed(3.2, 5.6e-2, 57.0),
-    (30, 8, 50): Printed(2.7, 3.2e-1, 8.5),
-    (100, 8, 50): Printed(2.7, 6.6e-1, 4.1),
-    (100, 12, 50): Printed(3.9, 6.6e-1, 5.8),
-    (100, 12, 800): Printed(3.9, 1.2e-1, 33.0),
+    (10, 4, 50): (3.2, 5.6e-2, 57.0),
+    (30, 8, 50): (2.7, 3.2e-1, 8.5),
+    (100, 8, 50): (2.7, 6.6e-1, 4.1),
+    (100, 12, 50): (3.9, 6.6e-1, 5.8),
+    (100, 12, 800): (3.9, 1.2e-1, 33.0),
 }
 
 
@@ -40,23 +29,28 @@ PRINTED = {
 class _Row:
     key: tuple[int, int, int]
     k_beta: float
-    classic: Sample
-    legacy: Sample
-    gain: Sample
-    printed: Printed
+    samples: dict[str, Sample]
 
     @property
     def title(self) -> str:
         kappa, k, t1 = self.key
         return f"κ = {kappa}, k = {k}, t₁ = {t1}"
 
+    @property
+    def gain(self) -> Sample:
+        return self.samples["gain"]
+
+    @property
+    def printed(self) -> dict[str, float]:
+        return dict(zip(COLUMNS, PRINTED[self.key], strict=True))
+
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
     groups = grouped(results, "kappa", "k", "t1", order=PRINTED)
     rows = [_row(key, found) for key, found in groups.items()]
-    gains = ", ".join(number(row.gain.median) for row in rows)
-    printed = ", ".join(given(row.printed.gain) for row in rows)
+    gains = ", ".join(f"{row.gain:median}" for row in rows)
+    printed = ", ".join(given(row.printed["gain"]) for row in rows)
     smallest = min(row.gain.worst for row in rows)
     missing = len(PRINTED) - len(rows)
     return Account(
@@ -79,9 +73,8 @@ def tell(results: Sequence[Result]) -> Account:
                 ("limit error", "median", "quartiles", "worst", "paper"),
                 {
                     f"{row.title} <small>(kβ = {given(round(row.k_beta, 1))})</small>": [
-                        (method("classic"), *spread(row.classic), given(row.printed.classic)),
-                        (method("Legacy-GT"), *spread(row.legacy), given(row.printed.legacy)),
-                        ("gain", *spread(row.gain), given(row.printed.gain)),
+                        (_named(name), *spread(sample), given(row.printed[name]))
+                        for name, sample in row.samples.items()
                     ]
                     for row in rows
                 },
@@ -89,13 +82,9 @@ def tell(results: Sequence[Result]) -> Account:
         ),
         checks=_checks(rows, results),
         csv=tuple(
-            line
+            CsvRow(row.title, *_subject(name), sample, row.printed[name])
             for row in rows
-            for line in (
-                CsvRow(row.title, "classic", "limit error", row.classic, row.printed.classic),
-                CsvRow(row.title, "Legacy-GT", "limit error", row.legacy, row.printed.legacy),
-                CsvRow(row.title, "Legacy-GT", "gain", row.gain, row.printed.gain),
-            )
+            for name, sample in row.samples.items()
         ),
         notes=(
             """The paper does not give the seed, the spectrum or the horizon. Here every node has
@@ -107,20 +96,26 @@ def tell(results: Sequence[Result]) -> Account:
 
 def _row(key: tuple[int, int, int], results: Sequence[Result]) -> _Row:
     classic, legacy = (ending(results, name, "bias") for name in ("classic", "Legacy-GT"))
-    gains = [ratio(c, m) for c, m in zip(classic.values, legacy.values, strict=True)]
-    return _Row(
-        key,
-        float(results[0].facts["k_beta"]),
-        classic,
-        legacy,
-        Sample.of(gains, bad="small"),
-        PRINTED[key],
-    )
+    samples = {
+        "classic": classic,
+        "Legacy-GT": legacy,
+        "gain": classic.over(legacy, bad="small"),
+    }
+    return _Row(key, float(results[0].facts["k_beta"]), samples)
+
+
+def _named(column: str) -> str:
+    return column if column == "gain" else method(column)
+
+
+def _subject(column: str) -> tuple[str, str]:
+    """Return of which method a column is what."""
+    return ("Legacy-GT", column) if column == "gain" else (column, "limit error")
 
 
 def _ranked_alike(rows: Sequence[_Row]) -> bool:
     ours = sorted(rows, key=lambda row: row.gain.median)
-    return ours == sorted(rows, key=lambda row: row.printed.gain)
+    return ours == sorted(rows, key=lambda row: row.printed["gain"])
 
 
 def _checks(rows: Sequence[_Row], results: Sequence[Result]) -> tuple[Check, ...]:
@@ -133,7 +128,7 @@ def _checks(rows: Sequence[_Row], results: Sequence[Result]) -> tuple[Check, ...
     alike = _ranked_alike(rows)
     return (
         _column("Classic's errors", rows, "classic"),
-        _column("Legacy-GT's errors", rows, "legacy"),
+        _column("Legacy-GT's errors", rows, "Legacy-GT"),
         _column("The gains", rows, "gain"),
         Check(
             "The gains rank as in the table: early, many and ill-conditioned is worst.",
@@ -151,22 +146,20 @@ def _checks(rows: Sequence[_Row], results: Sequence[Result]) -> tuple[Check, ...
 
 
 def _column(subject: str, rows: Sequence[_Row], which: str) -> Check:
-    senses: dict[str, Sense] = {"classic": "neither", "legacy": "smaller", "gain": "larger"}
-    grades = []
-    strays = []
+    grades, strays = [], []
     for row in rows:
-        sample, printed = getattr(row, which), getattr(row.printed, which)
-        grades.append(against(sample, printed, better=senses[which]))
+        sample, printed = row.samples[which], row.printed[which]
+        grades.append(against(sample, printed, better=COLUMNS[which]))
         if grades[-1] is not Grade.IN_RANGE:
             side = "above" if sample.largest < printed else "below"
             strays.append(
                 f"the paper's {given(printed)} ({row.title}) lies {side} all seeds, which span "
-                f"{number(sample.smallest)} to {number(sample.largest)}"
+                f"{sample:range}"
             )
     inside = grades.count(Grade.IN_RANGE)
     return Check(
-        f"{subject} are {', '.join(given(getattr(row.printed, which)) for row in rows)}.",
-        f"{', '.join(number(getattr(row, which).median) for row in rows)}; the printed number lies "
+        f"{subject} are {', '.join(given(row.printed[which]) for row in rows)}.",
+        f"{', '.join(f'{row.samples[which]:median}' for row in rows)}; the printed number lies "
         f"within our seeds in {inside} of {len(rows)} rows.",
         worst(grades),
         f"{'; '.join(strays)}; its seed and spectrum are not given" if strays else "",
@@ -183,11 +176,11 @@ def _chart(rows: Sequence[_Row]) -> Chart:
                 tuple(
                     Group(
                         row.title,
-                        (
-                            Dot("classic", "classic", row.classic, row.printed.classic),
-                            Dot("Legacy-GT", "legacy", row.legacy, row.printed.legacy),
+                        tuple(
+                            Dot(name, METHODS[name], row.samples[name], row.printed[name])
+                            for name in ("classic", "Legacy-GT")
                         ),
-                        f"gain {number(row.gain.median)} · paper {given(row.printed.gain)}",
+                        f"gain {row.gain:median} · paper {given(row.printed['gain'])}",
                     )
                     for row in rows
                 ),

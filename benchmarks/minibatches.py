@@ -1,0 +1,85 @@
+"""Which method is better with stochastic gradients: gradient tracking, or one of one vector.
+
+    python benchmarks/minibatches.py
+
+Every method is tuned on seeds 0 to 2 (its step, or how soon its steps are halved) and reported on
+seeds 10 to 14, at equal rounds and at equal bytes. The figure is the distance of the worst node to
+the optimum, averaged over the last tenth of the rounds, relative to the distance at the start:
+median, and worst.
+"""
+
+import sys
+from statistics import median
+
+import numpy as np
+
+import bequest as bq
+from bequest.model.partition import first_component, sorted_chunks
+
+TUNE, REPORT = range(3), range(10, 15)
+STEPS = [0.02, 0.05, 0.1, 0.25, 0.5]
+HALVES = [25, 100, 400]
+
+
+def bed(name):
+    load = {"breast cancer": bq.datasets.breast_cancer, "digits": bq.datasets.digits}[name]
+    X, y = load()
+    X = np.asarray(X, dtype=float)
+    X = (X - X.mean(0)) / np.where(X.std(0) > 0, X.std(0), 1)
+    if name == "digits":
+        silos = [np.flatnonzero(y == k) for k in range(10)]
+        make = lambda rows: bq.Softmax(X[rows], y[rows], 10, 0.05)  # noqa: E731
+    else:
+        silos = sorted_chunks(y, first_component(X), n=10)
+        make = lambda rows: bq.Logistic(X[rows], y[rows], 0.05)  # noqa: E731
+    return [make(rows) for rows in silos], bq.graphs.ring_with_chords(10, chords=5, seed=1)
+
+
+def methods(full_every, stiffest):
+    for share in STEPS:
+        step = share / stiffest
+        yield "gradient tracking", f"step {share}/L", bq.GradientTracking(step=step)
+        yield "exact diffusion", f"step {share}/L", bq.methods.ExactDiffusion(step=step)
+    yield "NIDS", "", bq.NIDS()
+    if full_every is None:
+        for half in HALVES:
+            yield "NIDS, decaying", f"half {half}", bq.methods.Decaying(bq.NIDS(), half)
+            for share in STEPS[2:]:
+                one = bq.methods.Decaying(bq.GradientTracking(step=share / stiffest), half)
+                yield "gradient tracking, decaying", f"step {share}/L, half {half}", one
+
+
+def main(name, vectors, full_every):
+    losses, graph = bed(name)
+    stiffest = max(loss.curvature.b for loss in losses)
+    optimum = bq.Problem(losses).optimum()
+
+    def run(method, seed):
+        silos = [bq.Minibatches(f, 16, seed=seed, full_every=full_every) for f in losses]
+        found = bq.solve(
+            bq.Problem(silos),
+            graph,
+            method=method,
+            rounds=vectors // method.vectors,
+            optimum=optimum,
+        )
+        tail = found.error[-len(found.error) // 10 :]
+        return float(np.mean(tail) / found.error[0]) if np.isfinite(tail).all() else np.inf
+
+    best = {}
+    for label, options, method in methods(full_every, stiffest):
+        score = median(run(method, seed) for seed in TUNE)
+        if label not in best or score < best[label][0]:
+            best[label] = score, options, method
+    how = "plain minibatches" if full_every is None else f"all samples every {full_every} rounds"
+    print(f"{name}, {vectors} vectors per edge, batches of 16, {how}", flush=True)
+    for label, (_, options, method) in best.items():
+        found = [run(method, seed) for seed in REPORT]
+        rounds = vectors // method.vectors
+        print(f"  {label:30}{options:24}{rounds:6} rounds  {median(found):.2e} ({max(found):.2e})")
+
+
+if __name__ == "__main__":
+    for vectors in (1000, 4000):
+        for full_every in (None, 20):
+            main(sys.argv[1], vectors, full_every)

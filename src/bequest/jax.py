@@ -1,0 +1,225 @@
+"""Models of JAX as losses of nodes: ``bequest.jax.Silo``.
+
+    silo = bequest.jax.Silo(loss, params, (X, y), l2=1e-4, batch=16)    # loss(params, (X, y))
+
+Parameters are any pytree of arrays of one floating-point type. It needs the extra ``jax``.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Self
+
+from bequest import extras
+from bequest.errors import InvalidObjective
+from bequest.model.objectives.network import Network, check_backend, check_pair
+
+extras.need("jax", what="bequest.jax")
+
+import jax  # noqa: E402 - after the check
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+from jax.flatten_util import ravel_pytree  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bequest.core.arrays import Indices, Matrix, Tensor, Vector
+    from bequest.core.curvature import Curvature
+
+__all__ = ["Silo"]
+
+
+class Silo(Network):
+    """The loss of a JAX model on one node's samples.
+
+    Args:
+        loss: ``loss(params, (inputs, targets))``, a pure function: the mean over a batch. With
+            ``predict`` it is ``loss(outputs, targets)``.
+        params: the parameters to start from, any pytree; the same structure on every node.
+        data: a pair of arrays (inputs, targets).
+        predict: ``predict(params, inputs)``, the model's outputs. Curvature is then that of
+            Gauss-Newton, which is never negative, instead of the Hessian's.
+        l2: adds l2/2 times the squared length of the parameters.
+        batch: how many samples a round takes; None for all.
+        seed: of that choice.
+        full_every: take all samples every so many rounds, against the noise of the others.
+        curvature: the range of the loss's curvature, if it is known; a may be below zero.
+
+    ``run.model`` is the pytree that the survivors agree on.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[..., Any],
+        params: Any,  # noqa: ANN401 - any pytree
+        data: Any,  # noqa: ANN401 - a pair of arrays
+        *,
+        predict: Callable[..., Any] | None = None,
+        l2: float = 0.0,
+        batch: int | None = None,
+        seed: int = 0,
+        full_every: int | None = None,
+        curvature: Curvature | tuple[float, float] | None = None,
+    ) -> None:
+        if not callable(loss) or not (predict is None or callable(predict)):
+            raise InvalidObjective(
+                f"The loss is a {type(loss).__name__}.",
+                remedy="Pass a pure function loss(params, (inputs, targets)).",
+            )
+        kinds = {str(jnp.asarray(leaf).dtype) for leaf in jax.tree.leaves(params)}
+        if len(kinds) != 1 or not next(iter(kinds)).startswith("float"):
+            raise InvalidObjective(
+                f"The parameters are of {', '.join(sorted(kinds)) or 'no'} type.",
+                remedy="Use one floating-point type for all of them.",
+            )
+        backend = _Jax(loss, predict, params, *_arrays(data), None)
+        check_backend(backend, getattr(loss, "__name__", "the loss"))
+        super().__init__(
+            backend,
+            l2=l2,
+            batch=batch,
+            seed=seed,
+            full_every=full_every,
+            curvature=curvature,
+        )
+
+
+class _Jax:
+    """A pure loss, where its parameters start, and samples."""
+
+    def __init__(
+        self,
+        loss: Callable[..., Any],
+        predict: Callable[..., Any] | None,
+        params: Any,  # noqa: ANN401 - any pytree
+        inputs: Any,  # noqa: ANN401
+        targets: Any,  # noqa: ANN401
+        weights: Any,  # noqa: ANN401
+    ) -> None:
+        self.loss, self.predict, self.params = loss, predict, params
+        self.inputs, self.targets, self.weights = inputs, targets, weights
+
+    def __getstate__(self) -> dict[str, Any]:
+        plain = ("loss", "predict", "params", "inputs", "targets", "weights")
+        return {name: vars(self)[name] for name in plain}
+
+    @cached_property
+    def _raveled(self) -> tuple[Any, Any]:
+        flat, back = ravel_pytree(self.params)
+        return flat, back
+
+    @property
+    def dim(self) -> int:
+        return int(self._raveled[0].size)
+
+    @property
+    def samples(self) -> int:
+        return int(self.inputs.shape[0])
+
+    @property
+    def precision(self) -> float:
+        return float(jnp.finfo(self._raveled[0].dtype).eps)
+
+    @cached_property
+    def architecture(self) -> str:
+        shapes = jax.tree.map(jnp.shape, self.params)
+        name = getattr(self.loss, "__qualname__", type(self.loss).__name__)
+        words = repr((shapes, name, getattr(self.predict, "__qualname__", None)))
+        return f"{name[-40:]} {sha256(words.encode()).hexdigest()[:16]}"
+
+    def start(self) -> Vector:
+        return np.asarray(self._raveled[0], dtype=float)
+
+    def model(self, x: Vector) -> Any:  # noqa: ANN401 - a pytree
+        return self._raveled[1](self._point(x))
+
+    def _point(self, x: Vector) -> Any:  # noqa: ANN401
+        return jnp.asarray(x, dtype=self._raveled[0].dtype)
+
+    # --- evaluation -----------------------------------------------------------------------
+
+    def _outputs(self, x: Any, inputs: Any) -> Any:  # noqa: ANN401
+        assert self.predict is not None  # noqa: S101 - asked where there is one
+        return self.predict(self._raveled[1](x), inputs)
+
+    def _loss(self, x: Any, inputs: Any, targets: Any) -> Any:  # noqa: ANN401
+        if self.predict is None:
+            return self.loss(self._raveled[1](x), (inputs, targets))
+        return self.loss(self._outputs(x, inputs), targets)
+
+    def _total(self, x: Any, inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
+        """Return the mean loss, or the weighted sum of the losses of single samples."""
+        if weights is None:
+            return self._loss(x, inputs, targets)
+        each = jax.vmap(lambda i, t: self._loss(x, i[None], t[None]))(inputs, targets)
+        return (each * weights).sum()
+
+    @cached_property
+    def _compiled(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        return jax.jit(self._total), jax.jit(jax.grad(self._total))
+
+    def _batch(self, rows: Indices | None) -> tuple[Any, Any, Any]:
+        if rows is None:
+            return self.inputs, self.targets, self.weights
+        return self.inputs[rows], self.targets[rows], None
+
+    def value(self, x: Vector, rows: Indices | None) -> float:
+        return float(self._compiled[0](self._point(x), *self._batch(rows)))
+
+    def gradient(self, x: Vector, rows: Indices | None) -> Vector:
+        found = self._compiled[1](self._point(x), *self._batch(rows))
+        return np.array(found, dtype=float)  # not a view that JAX keeps to itself
+
+    def hessian_product(self, x: Vector, v: Vector) -> Vector:
+        """Forward over reverse."""
+        slope = jax.grad(partial(self._on_all, self._batch(None)))
+        found = jax.jvp(slope, (self._point(x),), (self._point(v),))[1]
+        return np.array(found, dtype=float)  # not a view that JAX keeps to itself
+
+    def _on_all(self, batch: tuple[Any, Any, Any], x: Any) -> Any:  # noqa: ANN401
+        return self._total(x, *batch)
+
+    def gauss_product(self, x: Vector, v: Vector) -> Vector:
+        """J' H J v; the Hessian itself where the model's outputs are not known."""
+        if self.predict is None:
+            return self.hessian_product(x, v)
+        inputs, targets, weights = self._batch(None)
+
+        def outer(out: Any) -> Any:  # noqa: ANN401
+            if weights is None:
+                return self.loss(out, targets)
+            each = jax.vmap(lambda o, t: self.loss(o[None], t[None]))(out, targets)
+            return (each * weights).sum()
+
+        outputs = partial(self._outputs, inputs=inputs)
+        out, moved = jax.jvp(outputs, (self._point(x),), (self._point(v),))
+        bent = jax.jvp(jax.grad(outer), (out,), (moved,))[1]
+        found = jax.vjp(outputs, self._point(x))[1](bent)[0]
+        return np.array(found, dtype=float)  # not a view that JAX keeps to itself
+
+    # --- samples --------------------------------------------------------------------------
+
+    def arrays(self) -> tuple[Tensor, Tensor]:
+        return np.asarray(self.inputs), np.asarray(self.targets)
+
+    def on(self, points: Matrix, labels: Vector, weights: Vector) -> Self:
+        inputs = jnp.asarray(points, self.inputs.dtype).reshape(-1, *self.inputs.shape[1:])
+        targets = jnp.asarray(labels, self.targets.dtype).reshape(-1, *self.targets.shape[1:])
+        share = jnp.asarray(weights, self._raveled[0].dtype)
+        return type(self)(self.loss, self.predict, self.params, inputs, targets, share)
+
+    def content(self) -> object:
+        return self.architecture, self.arrays()
+
+
+def _arrays(data: Any) -> tuple[Any, Any]:  # noqa: ANN401
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise InvalidObjective(
+            f"The data are a {type(data).__name__}.",
+            remedy="Pass (inputs, targets) as two arrays; the key of a round chooses its samples.",
+        )
+    inputs, targets = (jnp.asarray(part) for part in data)
+    check_pair(inputs.shape, targets.shape)
+    return inputs, targets

@@ -1,0 +1,360 @@
+"""Models of torch as losses of nodes: ``bequest.torch.Silo``.
+
+    silo = bequest.torch.Silo(model, torch.nn.functional.cross_entropy, (X, y), l2=1e-4, batch=16)
+
+The module and its data stay the user's: a silo works on a copy of the module. It needs the extra
+``torch``.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Self
+
+from bequest import extras
+from bequest.errors import InvalidObjective
+from bequest.model.objectives.network import Network, check_backend, check_pair
+
+extras.need("torch", what="bequest.torch")
+
+import numpy as np  # noqa: E402 - after the check
+import torch  # noqa: E402
+from torch.func import functional_call, grad, jvp, vjp, vmap  # noqa: E402
+from torch.nn.modules.batchnorm import _NormBase  # noqa: E402
+from torch.nn.modules.dropout import _DropoutNd  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bequest.core.arrays import Indices, Matrix, Tensor, Vector
+    from bequest.core.curvature import Curvature
+
+    Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+__all__ = ["Silo"]
+
+# All samples are taken in pieces of so many, so that memory does not grow with them.
+_PIECE = 4096
+
+
+class Silo(Network):
+    """The loss of a torch module on one node's samples.
+
+    Args:
+        model: the module, the same architecture on every node; a copy of it is kept.
+        loss: ``loss(outputs, targets)``, the mean over a batch, as in torch.nn.functional.
+        data: a pair of tensors (inputs, targets), a dataset, or a DataLoader, whose dataset and
+            batch size are taken: the key of a round chooses its samples, not the loader.
+        l2: adds l2/2 times the squared length of the parameters.
+        batch: how many samples a round takes; None for all, or as many as the loader does.
+        seed: of that choice.
+        full_every: take all samples every so many rounds, against the noise of the others.
+        curvature: the range of the loss's curvature, if it is known; a may be below zero.
+
+    ``run.model`` is the state_dict that the survivors agree on.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss: Loss,
+        data: Any,  # noqa: ANN401 - tensors, a dataset or a loader
+        *,
+        l2: float = 0.0,
+        batch: int | None = None,
+        seed: int = 0,
+        full_every: int | None = None,
+        curvature: Curvature | tuple[float, float] | None = None,
+    ) -> None:
+        _check_module(model)
+        if not callable(loss):
+            raise InvalidObjective(
+                f"The loss is a {type(loss).__name__}.",
+                remedy="Pass a function of (outputs, targets), such as "
+                "torch.nn.functional.cross_entropy.",
+            )
+        inputs, targets, loaded = _tensors(data)
+        backend = _Torch(deepcopy(model).eval(), loss, inputs, targets, None)
+        backend.check_devices()
+        check_backend(backend, f"a {type(model).__name__}")
+        super().__init__(
+            backend,
+            l2=l2,
+            batch=loaded if batch is None else batch,
+            seed=seed,
+            full_every=full_every,
+            curvature=curvature,
+        )
+
+
+class _Torch:
+    """A module, a loss and samples; the parameters lie in one flat tensor."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        loss: Loss,
+        inputs: torch.Tensor,
+        targets: torch.Tensor,
+        weights: torch.Tensor | None,
+    ) -> None:
+        self.module, self.loss, self.weights = module, loss, weights
+        self.inputs, self.targets = inputs, targets
+        # As the module came: evaluating it changes its parameters.
+        self._start = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+
+    def __getstate__(self) -> dict[str, Any]:
+        again = ("_flat", "_parameters")  # what is made of the module when it is first needed
+        return {name: part for name, part in vars(self).items() if name not in again}
+
+    # --- parameters -----------------------------------------------------------------------
+
+    @cached_property
+    def _parameters(self) -> list[torch.nn.Parameter]:
+        return list(self.module.parameters())
+
+    @cached_property
+    def _flat(self) -> torch.Tensor:
+        """All parameters in one tensor, which the module's are views of."""
+        parameters = self._parameters
+        flat = torch.cat([p.detach().reshape(-1) for p in parameters])
+        self._point(flat, parameters)
+        return flat
+
+    @staticmethod
+    def _point(flat: torch.Tensor, parameters: list[torch.nn.Parameter]) -> None:
+        begin = 0
+        for p in parameters:
+            p.data = flat[begin : begin + p.numel()].view_as(p)
+            p.requires_grad_(True)
+            begin += p.numel()
+
+    def _set(self, x: Vector) -> list[torch.nn.Parameter]:
+        with torch.no_grad():
+            if not x.flags.writeable:  # torch would warn, though it only reads
+                x = x.copy()
+            self._flat.copy_(torch.from_numpy(np.ascontiguousarray(x)))
+        return self._parameters
+
+    @property
+    def dim(self) -> int:
+        return sum(p.numel() for p in self.module.parameters())
+
+    @property
+    def samples(self) -> int:
+        return int(self.inputs.shape[0])
+
+    @property
+    def precision(self) -> float:
+        return float(torch.finfo(self._dtype).eps)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.module.parameters()).dtype
+
+    @cached_property
+    def architecture(self) -> str:
+        shapes = [(name, tuple(p.shape)) for name, p in self.module.named_parameters()]
+        loss = getattr(self.loss, "__qualname__", type(self.loss).__name__)
+        words = repr((shapes, str(self.module), loss))
+        return f"{type(self.module).__name__} {sha256(words.encode()).hexdigest()[:16]}"[-64:]
+
+    def start(self) -> Vector:
+        found: Vector = self._start.cpu().numpy().astype(float)
+        return found
+
+    def model(self, x: Vector) -> dict[str, torch.Tensor]:
+        self._set(x)
+        return {name: part.detach().clone() for name, part in self.module.state_dict().items()}
+
+    # --- evaluation -----------------------------------------------------------------------
+
+    def _batches(self, rows: Indices | None) -> list[tuple[torch.Tensor, torch.Tensor, Any]]:
+        """Return inputs, targets and weights (or their share in a mean) of some samples."""
+        if rows is not None:
+            chosen = torch.from_numpy(np.ascontiguousarray(rows))
+            return [(self.inputs[chosen], self.targets[chosen], 1.0)]
+        if self.weights is None and self.samples <= _PIECE:
+            return [(self.inputs, self.targets, 1.0)]
+        pieces = []
+        for begin in range(0, self.samples, _PIECE):
+            part = slice(begin, begin + _PIECE)
+            share: Any = self.inputs[part].shape[0] / self.samples
+            if self.weights is not None:
+                share = self.weights[part]
+            pieces.append((self.inputs[part], self.targets[part], share))
+        return pieces
+
+    def _mean(self, outputs: torch.Tensor, targets: torch.Tensor, share: Any) -> torch.Tensor:  # noqa: ANN401
+        """Return the loss of a batch times its share, or with a weight per sample."""
+        if not isinstance(share, torch.Tensor):
+            found = self.loss(outputs, targets)
+            return found if share == 1.0 else found * share
+        each = vmap(lambda o, t: self.loss(o[None], t[None]))(outputs, targets)
+        return (each * share).sum()
+
+    def value(self, x: Vector, rows: Indices | None) -> float:
+        self._set(x)
+        with torch.no_grad():
+            return sum(
+                float(self._mean(self.module(inputs), targets, share))
+                for inputs, targets, share in self._batches(rows)
+            )
+
+    def gradient(self, x: Vector, rows: Indices | None) -> Vector:
+        parameters = self._set(x)
+        total: Vector | None = None
+        for inputs, targets, share in self._batches(rows):
+            loss = self._mean(self.module(inputs), targets, share)
+            parts = torch.autograd.grad(loss, parameters, allow_unused=True)
+            found = _flattened(parts, parameters)
+            total = found if total is None else total + found
+        assert total is not None  # noqa: S101 - there are samples
+        return total
+
+    def _dictionary(self, vector: Vector) -> dict[str, torch.Tensor]:
+        flat = torch.from_numpy(np.array(vector, dtype=np.float64)).to(self._flat)
+        found, begin = {}, 0
+        for name, p in self.module.named_parameters():
+            found[name] = flat[begin : begin + p.numel()].view_as(p)
+            begin += p.numel()
+        return found
+
+    def _vector(self, parts: dict[str, torch.Tensor]) -> Vector:
+        named = [parts[name].detach().reshape(-1) for name, _ in self.module.named_parameters()]
+        found: Vector = torch.cat(named).cpu().numpy().astype(float)
+        return found
+
+    def hessian_product(self, x: Vector, v: Vector) -> Vector:
+        """Reverse over reverse: the Hessian is symmetric."""
+        point, along = self._dictionary(x), self._dictionary(v)
+        total = np.zeros(self.dim)
+        for inputs, targets, share in self._batches(None):
+
+            def loss(parameters: Any, i: Any = inputs, t: Any = targets, s: Any = share) -> Any:  # noqa: ANN401
+                return self._mean(functional_call(self.module, parameters, (i,)), t, s)
+
+            total += self._vector(vjp(grad(loss), point)[1](along)[0])
+        return total
+
+    def gauss_product(self, x: Vector, v: Vector) -> Vector:
+        """J' H J v, with H the Hessian of the loss in the model's outputs."""
+        point, along = self._dictionary(x), self._dictionary(v)
+        total = np.zeros(self.dim)
+        for inputs, targets, share in self._batches(None):
+
+            def outputs(parameters: Any, i: Any = inputs) -> Any:  # noqa: ANN401
+                return functional_call(self.module, parameters, (i,))
+
+            def outer(out: Any, t: Any = targets, s: Any = share) -> Any:  # noqa: ANN401
+                return self._mean(out, t, s)
+
+            out, moved = jvp(outputs, (point,), (along,))
+            bent = vjp(grad(outer), out)[1](moved)[0]  # it is symmetric
+            total += self._vector(vjp(outputs, point)[1](bent)[0])
+        return total
+
+    # --- samples --------------------------------------------------------------------------
+
+    def arrays(self) -> tuple[Tensor, Tensor]:
+        inputs, targets = (part.detach().cpu().numpy() for part in (self.inputs, self.targets))
+        return inputs, targets
+
+    def on(self, points: Matrix, labels: Vector, weights: Vector) -> Self:
+        like, kind = self.inputs, self.targets
+        inputs = torch.from_numpy(np.array(points)).to(like).reshape(-1, *like.shape[1:])
+        targets = torch.from_numpy(np.array(labels)).to(kind).reshape(-1, *kind.shape[1:])
+        share = torch.from_numpy(np.array(weights)).to(device=like.device, dtype=self._dtype)
+        other = type(self)(self.module, self.loss, inputs, targets, share)
+        # One module has one set of parameters, and these lie in one tensor.
+        vars(other)["_flat"] = self._flat
+        return other
+
+    def content(self) -> object:
+        return self.architecture, self.arrays()
+
+    def check_devices(self) -> None:
+        """Refuse parameters and data that are not in one place."""
+        places = {str(p.device) for p in self.module.parameters()}
+        places |= {str(self.inputs.device), str(self.targets.device)}
+        if len(places) > 1 or "meta" in places:
+            raise InvalidObjective(
+                f"Parameters and data are on {', '.join(sorted(places))}.",
+                remedy="Move both to one device: model.to(device), and the tensors too.",
+            )
+
+
+def _flattened(parts: Any, parameters: list[torch.nn.Parameter]) -> Vector:  # noqa: ANN401
+    """Return gradients as one float64 vector; a parameter that plays no part has none."""
+    named = [
+        (torch.zeros_like(p) if part is None else part).reshape(-1)
+        for part, p in zip(parts, parameters, strict=True)
+    ]
+    found: Vector = torch.cat(named).cpu().numpy().astype(np.float64)
+    return found
+
+
+def _check_module(model: Any) -> None:  # noqa: ANN401 - whatever a user passes
+    """Refuse what is no module, or has state beside its parameters."""
+    if isinstance(model, type) or not isinstance(model, torch.nn.Module):
+        raise InvalidObjective(
+            f"The model is a {type(model).__name__}.", remedy="Pass a torch.nn.Module, made."
+        )
+    parameters = list(model.parameters())
+    kinds = {str(p.dtype) for p in parameters}
+    if not parameters or len(kinds) > 1 or not parameters[0].is_floating_point():
+        raise InvalidObjective(
+            f"The model's parameters are of {', '.join(sorted(kinds)) or 'no'} type.",
+            remedy="Use one floating-point type for all of them.",
+        )
+    for name, part in model.named_modules():
+        called = name or type(model).__name__
+        if isinstance(part, _NormBase) and part.track_running_stats:
+            raise InvalidObjective(
+                f"{called} ({type(part).__name__}) keeps running statistics outside the model's "
+                "parameters, which nodes would not agree on.",
+                remedy="Use GroupNorm or LayerNorm, or track_running_stats=False.",
+            )
+        if isinstance(part, _DropoutNd) and part.p > 0 and model.training:
+            raise InvalidObjective(
+                f"{called} ({type(part).__name__}, p={part.p:g}) is in training mode: it would "
+                "draw masks that no key chooses, and no replay could repeat.",
+                remedy="Call model.eval() first, which turns it off, or take it out; l2 and "
+                "minibatches regularise, too.",
+            )
+    buffers = [name for name, _ in model.named_buffers()]
+    if buffers:
+        raise InvalidObjective(
+            f"The model has state outside its parameters: {', '.join(buffers[:3])}.",
+            remedy="Make constants of them (plain attributes), or parameters.",
+        )
+
+
+def _tensors(data: Any) -> tuple[torch.Tensor, torch.Tensor, int | None]:  # noqa: ANN401
+    """Return inputs, targets, and the batch size of a loader."""
+    from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+
+    batch, collate = None, default_collate
+    if isinstance(data, DataLoader):
+        batch, collate, data = data.batch_size, data.collate_fn, data.dataset
+    if isinstance(data, IterableDataset) or hasattr(data, "__next__"):
+        raise InvalidObjective(
+            f"The data are a {type(data).__name__}, which can be read once and not be asked for a "
+            "sample again.",
+            remedy="Pass tensors, or a dataset with __getitem__ and __len__: the key of a round "
+            "chooses its samples.",
+        )
+    if isinstance(data, Dataset):
+        data = collate([data[k] for k in range(len(data))])
+    pair = isinstance(data, tuple | list) and len(data) == 2
+    if not pair or not all(isinstance(part, torch.Tensor | np.ndarray) for part in data):
+        raise InvalidObjective(
+            f"The data are a {type(data).__name__}.",
+            remedy="Pass (inputs, targets) as two tensors, a dataset of such pairs, or a "
+            "DataLoader.",
+        )
+    inputs, targets = (torch.as_tensor(part).detach() for part in data)
+    check_pair(tuple(inputs.shape), tuple(targets.shape))
+    return inputs, targets, batch

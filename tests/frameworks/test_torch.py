@@ -1,0 +1,375 @@
+"""Models of torch: the numbers of our own losses, every engine, and words for what is wrong."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from rehearsal import Rehearsal
+from torch import nn
+from torch.nn.functional import cross_entropy, mse_loss
+
+import bequest as bq
+import bequest.torch
+from bequest.engines import Loop, records
+from bequest.engines.fingerprint import fingerprint
+from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite, OptimumUnknown
+from bequest.journal import Journal, read
+from bequest.model.objectives import SampleKey
+from bequest.replay import Replay as Rerun
+
+Silo = bequest.torch.Silo
+GRAPH = bq.graphs.ring_with_chords(6, chords=3, seed=1)
+LEAVING = [bq.Departure(2, 6), bq.Departure(4, 12)]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+
+
+def data(i, m=24, features=5, classes=3, dtype=torch.float64):
+    rng = np.random.default_rng([i, 3])
+    X = rng.standard_normal((m, features)) + 0.4 * i
+    y = np.digitize(X @ np.linspace(1, -1, features), [-1, 1])
+    return torch.tensor(X, dtype=dtype), torch.tensor(y)
+
+
+def mlp(dtype=torch.float32):
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3)).to(dtype)
+
+
+def problem(batch=4, dtype=torch.float32, **options):
+    model = mlp(dtype)
+    silos = [
+        Silo(model, cross_entropy, data(i, dtype=dtype), l2=1e-3, batch=batch, **options)
+        for i in range(6)
+    ]
+    return bq.Problem(silos)
+
+
+def solved(losses, engine=None, **options):
+    asked = {
+        "departures": LEAVING,
+        "rounds": 30,
+        "method": bq.GradientTracking(step=0.1),
+        "will": bq.wills.Replay(rank=2),
+        "start": losses.objective(0).start,
+    } | options
+    return bq.solve(losses, GRAPH, engine=engine, **asked)
+
+
+# --- numbers -----------------------------------------------------------------------------------
+
+
+def linear(classes):
+    return nn.Linear(5, classes, bias=False).double()
+
+
+def test_it_is_our_softmax():
+    X, y = data(1)
+    ours = bq.Softmax(X.numpy(), y.numpy(), 3, 0.1)
+    theirs = Silo(linear(3), cross_entropy, (X, y), l2=0.1)
+    rng = np.random.default_rng(0)
+    x, v = rng.standard_normal((2, 15))
+    assert theirs.value(x) == pytest.approx(ours.value(x), abs=1e-12)
+    np.testing.assert_allclose(theirs.gradient(x), ours.gradient(x), atol=1e-12)
+    np.testing.assert_allclose(theirs.hvp(x, v), ours.hvp(x, v), atol=1e-12)
+    # of a linear model Gauss-Newton is the Hessian
+    np.testing.assert_allclose(theirs.convexified.hvp(x, v), ours.hvp(x, v), atol=1e-12)
+    np.testing.assert_allclose(theirs.hessian(x), ours.hessian(x), atol=1e-12)
+    key = SampleKey(0, 1, 0, 5)
+    mine = bq.Minibatches(ours, 6).gradient(x, key)
+    batched = Silo(linear(3), cross_entropy, (X, y), l2=0.1, batch=6).gradient(x, key)
+    np.testing.assert_allclose(batched, mine, atol=1e-12)
+
+
+def test_it_is_our_logistic():
+    X, y = data(2)
+    signs = (y > 0).double()
+
+    def logistic(out, target):
+        return nn.functional.binary_cross_entropy_with_logits(out[:, 0], target)
+
+    ours = bq.Logistic(X.numpy(), signs.numpy(), 0.1)
+    theirs = Silo(linear(1), logistic, (X, signs), l2=0.1)
+    x = np.random.default_rng(0).standard_normal(5)
+    assert theirs.value(x) == pytest.approx(ours.value(x), abs=1e-12)
+    np.testing.assert_allclose(theirs.gradient(x), ours.gradient(x), atol=1e-12)
+
+
+@pytest.mark.parametrize("will", [bq.wills.Replay(rank=2), bq.wills.Replay(centroids=6)])
+def test_a_whole_run_is_that_of_our_softmax(will):
+    ours = bq.Problem([bq.Softmax(*(t.numpy() for t in data(i)), 3, 0.1) for i in range(6)])
+    theirs = bq.Problem(
+        [Silo(linear(3), cross_entropy, data(i), l2=0.1, curvature=(0.1, 5)) for i in range(6)]
+    )
+    runs = [solved(p, will=will, start=np.zeros(15)) for p in (theirs, _started(ours))]
+    np.testing.assert_allclose(runs[0].x, runs[1].x, atol=1e-10)
+
+
+def _started(losses):
+    losses.objective(0).start = np.zeros(losses.dim)
+    return losses
+
+
+# --- runs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("full_every", [None, 5])
+def test_the_same_minibatch_run_bit_for_bit_on_every_engine(full_every):
+    losses = problem(full_every=full_every)
+    rows = solved(losses)
+    assert rows.invariant_gap.max() < 1e-12
+    for engine in (Loop(), Loop(as_bytes=True), Rehearsal(hosts=6)):
+        np.testing.assert_array_equal(solved(losses, engine).x, rows.x)
+
+
+def test_a_log_repeats_it(tmp_path):
+    losses, path = problem(), tmp_path / "log"
+    with Journal(path) as scribe:
+        first = solved(losses, Loop(scribe=scribe))
+    np.testing.assert_array_equal(solved(losses, Rerun(read(path))).x, first.x)
+
+
+def test_a_record_belongs_to_the_data():
+    losses, others = problem(), problem(seed=1)
+    plans = [solved(one, rounds=1, departures=[]).plan for one in (losses, problem(), others)]
+    engine = Loop()
+    one, same, other = (fingerprint(plan, engine) for plan in plans)
+    assert one == same
+    assert one != other
+    assert records is not None
+
+
+@pytest.mark.parametrize(
+    "will",
+    [
+        bq.wills.Forgetful(),
+        bq.wills.Consensus(),
+        bq.wills.Drift(2),
+        bq.wills.Adaptive(),
+        bq.wills.Adaptive(statistics=True),
+        bq.wills.Trust(),
+        bq.wills.FullHessian(),
+    ],
+    ids=lambda will: will.title,
+)
+def test_every_will_works_on_a_network(will):
+    run = solved(problem(), will=will)
+    assert np.isfinite(run.x).all()
+    assert run.invariant_gap.max() < 1e-12
+    low = min(q.curvature[0] for q in run.inherited.values()) if run.inherited else 0.0
+    replays = any(q.samples for q in run.inherited.values())
+    assert low >= -1e-6 or replays  # what is no sample is made of Gauss-Newton matrices
+
+
+def test_return_and_crash_of_a_network():
+    events = [bq.Departure(2, 6), bq.Crash(4, 15), bq.Return(2, 20)]
+    losses = problem()
+    one = solved(losses, departures=events)
+    other = solved(losses, Loop(as_bytes=True), departures=events)
+    np.testing.assert_allclose(one.x, other.x, rtol=0, atol=1e-6)
+    assert one.invariant_gap.max() < 1e-12
+
+
+def test_the_model_comes_back_as_a_state_dict():
+    run = solved(problem())
+    model = mlp()
+    model.load_state_dict(run.model)
+    flat = torch.cat([p.reshape(-1) for p in model.parameters()]).detach().numpy()
+    np.testing.assert_allclose(flat, run.x.mean(axis=0), atol=1e-6)
+
+
+def test_the_module_of_the_user_is_left_alone():
+    model = mlp()
+    before = {name: part.clone() for name, part in model.state_dict().items()}
+    model.train()
+    silo = Silo(model, cross_entropy, data(0, dtype=torch.float32))
+    silo.gradient(np.ones(silo.dim))
+    assert model.training
+    assert all(torch.equal(part, before[name]) for name, part in model.state_dict().items())
+
+
+def test_a_silo_can_be_pickled():
+    silo = problem().objective(3)
+    silo.gradient(np.zeros(silo.dim))
+    again = pickle.loads(pickle.dumps(silo))  # noqa: S301
+    x = np.linspace(-1, 1, silo.dim)
+    np.testing.assert_array_equal(
+        again.gradient(x, SampleKey(0, 1, 0, 2)), silo.gradient(x, SampleKey(0, 1, 0, 2))
+    )
+
+
+def test_trackers_stay_exact_though_the_model_is_float32():
+    run = solved(problem(dtype=torch.float32), rounds=300)
+    assert run.invariant_gap.max() < 1e-12
+
+
+def test_loaders_and_datasets():
+    X, y = data(0, dtype=torch.float32)
+    dataset = torch.utils.data.TensorDataset(X, y)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=5, shuffle=True)
+    plain = Silo(mlp(), cross_entropy, (X, y), batch=5)
+    x = np.zeros(plain.dim)
+    for given in (loader, dataset):
+        silo = Silo(mlp(), cross_entropy, given, batch=None if given is loader else 5)
+        assert silo.batch == 5
+        np.testing.assert_array_equal(silo.gradient(x), plain.gradient(x))
+        np.testing.assert_array_equal(
+            silo.gradient(x, SampleKey(0, 0, 0, 1)), plain.gradient(x, SampleKey(0, 0, 0, 1))
+        )
+
+
+def test_a_regression_replays_joint_moments():
+    model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 1))
+    silos = []
+    for i in range(6):
+        X, _ = data(i, dtype=torch.float32)
+        silos.append(Silo(model, mse_loss, (X, X[:, :1] * 0.5), l2=1e-3, batch=4))
+    run = solved(bq.Problem(silos))
+    assert run.departures[0].choice == "replay"
+    assert np.isfinite(run.x).all()
+
+
+# --- what is not convex steps aside ------------------------------------------------------------
+
+
+def test_what_needs_convexity_says_so():
+    run = solved(problem())
+    assert run.problem.regime == "N"
+    with pytest.raises(OptimumUnknown, match="not convex"):
+        _ = run.certificate
+    with pytest.raises(OptimumUnknown, match="not convex"):
+        _ = run.limit
+    with pytest.raises(OptimumUnknown, match="not convex"):
+        run.problem.optimum()
+
+
+def test_gauss_newton_is_never_negative():
+    silo = problem(dtype=torch.float64).objective(0)
+    assert silo.curvature.a < 0
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(silo.dim)
+    assert np.linalg.eigvalsh(silo.hessian(x))[0] < -1e-6
+    assert np.linalg.eigvalsh(silo.convexified.hessian(x))[0] >= silo.l2 - 1e-9
+
+
+def test_trust_goes_by_the_curvature_on_its_way():
+    losses = problem(dtype=torch.float64)
+    run = solved(losses, will=bq.wills.Trust(), departures=[bq.Departure(2, 25)])
+    (record,) = run.departures
+    assert record.vectors in (1.0, 2.0)
+    if record.legacy is not None:
+        assert losses.objective(2).l2 <= record.legacy.eta <= 1 / 0.1
+
+
+# --- words -------------------------------------------------------------------------------------
+
+
+def pair(dtype=torch.float32):
+    return data(0, dtype=dtype)
+
+
+def _summing(out, target):
+    return cross_entropy(out, target, reduction="sum")
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class Buffered(nn.Linear):
+    def __init__(self):
+        super().__init__(5, 3)
+        self.register_buffer("seen", torch.zeros(1))
+
+
+def _dropping():
+    return nn.Sequential(nn.Linear(5, 8), nn.Dropout(0.5), nn.Linear(8, 3))
+
+
+def _nan():
+    X, y = pair()
+    X[3, 2] = float("nan")
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "words"),
+    [
+        (lambda: Silo(mlp(), _summing, pair()), InvalidObjective, "sums over samples"),
+        (lambda: Silo(mlp().to("meta"), cross_entropy, pair()), InvalidObjective, "are on cpu, m"),
+        (lambda: Silo(Normed(), cross_entropy, pair()), InvalidObjective, "inner.1 .BatchNorm1d"),
+        (lambda: Silo(Buffered(), cross_entropy, pair()), InvalidObjective, "parameters: seen"),
+        (lambda: Silo(_dropping(), cross_entropy, pair()), InvalidObjective, "training mode"),
+        (lambda: Silo(mlp(), cross_entropy, iter([pair()])), InvalidObjective, "read once"),
+        (lambda: Silo(mlp(), cross_entropy, [1, 2, 3]), InvalidObjective, "The data are a list"),
+        (lambda: Silo(mlp, cross_entropy, pair()), InvalidObjective, "The model is a function"),
+        (lambda: Silo(mlp(), "ce", pair()), InvalidObjective, "The loss is a str"),
+        (lambda: Silo(mlp(), cross_entropy, _nan()), NotFinite, "not finite where the model"),
+        (
+            lambda: Silo(mlp(), cross_entropy, (pair()[0], pair()[1][:5])),
+            DimensionMismatch,
+            "targets of shape",
+        ),
+        (
+            lambda: bq.Problem(
+                [
+                    Silo(mlp(), cross_entropy, pair()),
+                    Silo(
+                        nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)),
+                        cross_entropy,
+                        pair(),
+                    ),
+                ]
+            ),
+            InvalidObjective,
+            "one architecture",
+        ),
+        (
+            lambda: bq.Problem(
+                [Silo(mlp(), cross_entropy, pair()), Silo(linear(3), cross_entropy, data(0))]
+            ),
+            DimensionMismatch,
+            "Objective 0 has dim",
+        ),
+    ],
+)
+def test_bad_input_is_refused_in_words(make, kind, words):
+    with pytest.raises(kind, match=words) as caught:
+        make()
+    assert caught.value.remedy
+
+
+def test_dropout_that_is_off_is_no_harm():
+    silo = Silo(_dropping().eval(), cross_entropy, pair())
+    x = np.ones(silo.dim)
+    np.testing.assert_array_equal(silo.gradient(x), silo.gradient(x))
+
+
+def test_a_gradient_that_is_no_number_ends_the_run_in_words():
+    def exploding(out, target):
+        found = cross_entropy(out, target)
+        return found + 0 * torch.sqrt(30.0 - out.abs().max())
+
+    silos = [Silo(mlp(), exploding, data(i, dtype=torch.float32), batch=4) for i in range(6)]
+    losses = bq.Problem(silos)
+    run = solved(losses, method=bq.GradientTracking(step=50.0), departures=[])
+    assert run.status == "diverged"
+    with pytest.raises(bq.errors.Diverged):
+        run.raise_for_status()
+
+
+def test_losses_that_are_no_models_have_no_model():
+    losses = bq.problems.quadratics(n=6, dim=3, mu=1.0, L=10.0, seed=7)
+    run = bq.solve(losses, GRAPH, rounds=3)
+    with pytest.raises(InvalidObjective, match="no model"):
+        _ = run.model

@@ -1,0 +1,72 @@
+"""Trust: two vectors, the curvature on the way, and nothing while the training has hardly begun."""
+
+import numpy as np
+import pytest
+
+import bequest as bq
+from bequest.core.history import EpochPath
+from bequest.engines import Loop
+
+GRAPH = bq.graphs.ring_with_chords(6, chords=3, seed=1)
+
+
+def problem():
+    rng = np.random.default_rng(2)
+    silos = []
+    for i in range(6):
+        X = rng.standard_normal((24, 4)) + 0.5 * i
+        silos.append(bq.Softmax(X, np.digitize(X[:, 0], [0.5, 2.0]), 3, 0.05))
+    return bq.Problem(silos)
+
+
+def run(leaves, engine=None, **options):
+    asked = {"rounds": 400, "method": bq.GradientTracking(step=0.05)} | options
+    leaving = [bq.Departure(3, leaves)]
+    return bq.solve(
+        problem(), GRAPH, departures=leaving, will=bq.wills.Trust(), engine=engine, **asked
+    )
+
+
+def test_it_sends_two_vectors_with_the_curvature_on_its_way():
+    found = run(300)
+    (record,) = found.departures
+    assert record.choice == "trust"
+    assert record.vectors == 2.0
+    curvature = found.problem.objective(3).curvature
+    assert curvature.a <= record.legacy.eta <= curvature.b
+    assert found.invariant_gap.max() < 1e-12
+    np.testing.assert_allclose(
+        record.legacy.gradient(record.anchor),
+        found.problem.objective(3).gradient(record.anchor),
+        atol=1e-12,
+    )
+
+
+def test_it_leaves_nothing_while_the_gradient_is_that_of_the_start():
+    (record,) = run(1).departures
+    assert record.choice == "none"
+    assert "too early" in record.why
+
+
+def test_engines_agree():
+    one, other = run(120), run(120, Loop(as_bytes=True))
+    np.testing.assert_allclose(one.x, other.x, rtol=0, atol=1e-10)
+
+
+def test_what_an_heir_inherits_is_no_stiffer_than_its_step_allows():
+    (record,) = run(300, method=bq.GradientTracking(step=0.2)).departures
+    assert record.legacy is None or 0.2 * record.legacy.eta <= 1
+
+
+@pytest.mark.parametrize("length", [0, 5, 40, 1000])
+def test_a_movement_is_that_of_about_as_many_rounds(length):
+    from bequest.core.history import kept
+
+    ages = kept(length)[::-1]
+    path = EpochPath(np.array([[float(age)] for age in ages]), np.zeros((len(ages), 1)), length)
+    moved = path.movement(32)
+    if length == 0:
+        assert moved is None
+    else:
+        gaps = [length - age for age in ages[1:]]
+        assert moved[0] == min(gaps, key=lambda gap: abs(gap - 32))

@@ -1,0 +1,160 @@
+"""Minibatches with a key: every engine takes the same samples, and the invariant stays exact."""
+
+import numpy as np
+import pytest
+from rehearsal import Rehearsal
+
+import bequest as bq
+from bequest.engines import Loop, Weather
+from bequest.journal import Journal, read
+from bequest.model.objectives import SampleKey
+from bequest.replay import Replay
+
+STORM = Weather(seed=3, delay=(0.0, 5.0), duplication=0.3)
+METHODS = [
+    bq.GradientTracking(step=0.05),
+    bq.GradientTracking(),
+    bq.NIDS(),
+    bq.NIDS(metric="hessian"),
+    bq.methods.ExactDiffusion(step=0.05),
+    bq.methods.Decaying(bq.NIDS(), half=20),
+    bq.methods.Decaying(bq.GradientTracking(step=0.05), half=20),
+]
+
+
+def problem(size=4, full_every=None, seed=3, n=6):
+    rng = np.random.default_rng(0)
+    silos = []
+    for i in range(n):
+        X = rng.standard_normal((20 + i, 5)) + 0.3 * i
+        y = (X @ np.arange(5) + rng.standard_normal(20 + i) > 0).astype(float)
+        loss = bq.Logistic(X, y, l2=0.1)
+        silos.append(bq.Minibatches(loss, size, seed=seed, full_every=full_every))
+    return bq.Problem(silos)
+
+
+GRAPH = bq.graphs.ring_with_chords(6, chords=2, seed=1)
+LEAVING = [bq.Departure(2, 20), bq.Departure(4, 40)]
+EVENTFUL = [bq.Departure(2, 20), bq.Crash(1, 30), bq.Return(2, 40), bq.Forget(1, 50)]
+
+
+def solved(losses, engine=None, **options):
+    given = {"departures": LEAVING, "will": bq.wills.Consensus(), "rounds": 80} | options
+    return bq.solve(losses, GRAPH, engine=engine, **given)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
+@pytest.mark.parametrize("full_every", [None, 10])
+def test_rows_and_real_nodes_agree_to_the_last_bit(method, full_every):
+    losses = problem(full_every=full_every)
+    rows = solved(losses, method=method)
+    for engine in (Loop(), Loop(weather=STORM, as_bytes=True), Rehearsal(hosts=6)):
+        nodes = solved(losses, engine, method=method)
+        np.testing.assert_array_equal(nodes.x, rows.x)
+    assert rows.invariant_gap.max() < 1e-13
+
+
+@pytest.mark.parametrize("method", METHODS[:3], ids=lambda method: method.label)
+def test_whatever_happens_the_invariant_is_exact_and_engines_agree(method):
+    losses = problem()
+    rows = solved(losses, departures=EVENTFUL, method=method)
+    nodes = solved(losses, Loop(), departures=EVENTFUL, method=method)
+    np.testing.assert_allclose(nodes.x, rows.x, rtol=0, atol=1e-12)
+    assert max(rows.invariant_gap.max(), nodes.invariant_gap.max()) < 1e-12
+
+
+def test_a_log_repeats_a_run_on_minibatches_bit_for_bit(tmp_path):
+    losses, path = problem(full_every=7), tmp_path / "run.log"
+    with Journal(path) as journal:
+        first = solved(losses, Loop(scribe=journal))
+    again = solved(losses, Replay(read(path)))
+    np.testing.assert_array_equal(again.x, first.x)
+
+
+def test_the_key_alone_says_which_samples_are_taken():
+    loss = problem().objective(0)
+    x = np.ones(5)
+    one = loss.gradient(x, SampleKey(3, 0, 0, 1))
+    np.testing.assert_array_equal(one, loss.gradient(x, SampleKey(3, 0, 0, 1)))
+    others = [
+        SampleKey(4, 0, 0, 1),
+        SampleKey(3, 1, 0, 1),
+        SampleKey(3, 0, 1, 1),
+        SampleKey(3, 0, 0, 2),
+    ]
+    assert all(not np.array_equal(one, loss.gradient(x, key)) for key in others)
+
+
+def test_a_minibatch_is_the_whole_loss_in_the_mean():
+    loss = problem().objective(1)
+    x = np.linspace(-1, 1, 5)
+    drawn = [loss.gradient(x, SampleKey(0, 1, 0, t)) for t in range(4000)]
+    spread = np.std(drawn, axis=0) / np.sqrt(len(drawn))
+    assert (np.abs(np.mean(drawn, axis=0) - loss.gradient(x)) < 5 * spread).all()
+
+
+def test_a_batch_of_all_samples_is_no_noise():
+    losses = problem(size=100)
+    assert not losses.is_stochastic
+    full = bq.Problem([losses.objective(i).loss for i in range(losses.n)])
+    one, other = solved(losses, method=bq.NIDS()), solved(full, method=bq.NIDS())
+    np.testing.assert_allclose(one.x, other.x, rtol=0, atol=1e-12)
+
+
+def test_a_will_sees_all_samples():
+    losses = problem()
+    run = solved(losses, will=bq.wills.Consensus())
+    record = run.departures[0]
+    full = losses.objective(2).loss.gradient(record.anchor)
+    np.testing.assert_allclose(record.legacy.gradient(record.anchor), full, atol=1e-13)
+
+
+def test_variance_reduction_removes_the_noise():
+    """A constant step stops at the noise; with a full gradient every ten rounds it does not."""
+    method = bq.GradientTracking(step=0.1)
+    plain = solved(problem(), departures=[], rounds=600, method=method)
+    reduced = solved(problem(full_every=10), departures=[], rounds=600, method=method)
+    assert plain.error[-1] > 1e-2
+    assert reduced.error[-1] < 1e-5
+
+
+def test_decaying_steps_come_to_rest():
+    plain = solved(problem(), departures=[], rounds=2000, method=bq.GradientTracking(step=0.3))
+    method = bq.methods.Decaying(bq.GradientTracking(step=0.3), half=100)
+    decaying = solved(problem(), departures=[], rounds=2000, method=method)
+    assert decaying.error[-50:].mean() < plain.error[-50:].mean() / 2
+
+
+def test_a_fresh_gradient_in_the_surplus_would_be_a_bias():
+    """The reason for keeping g: the gap that asking anew at the hand-off would leave for good."""
+    losses = problem()
+    run = solved(losses, departures=[bq.Departure(2, 20)])
+    loss = losses.objective(2)
+    x = run.departures[0].anchor
+    off = loss.gradient(x, SampleKey(3, 2, 0, 20)) - loss.gradient(x, SampleKey(3, 2, 0, 21))
+    assert np.linalg.norm(off) > 1e6 * run.invariant_gap[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"size": 0}, "batch is 0"),
+        ({"size": None}, "size is None"),
+        ({"size": 2, "seed": -1}, "seed is -1"),
+        ({"size": 2, "full_every": 0}, "full_every is 0"),
+    ],
+)
+def test_bad_options_are_refused(options, words):
+    with pytest.raises(bq.errors.InvalidObjective, match=words):
+        bq.Minibatches(bq.Logistic([[1.0], [2.0]], [0, 1], l2=0.1), **options)
+
+
+def test_a_loss_without_samples_has_no_minibatches():
+    with pytest.raises(bq.errors.InvalidObjective, match="no samples"):
+        bq.Minibatches(bq.Quadratic([[1.0]], [0.0]), 2)
+
+
+@pytest.mark.parametrize("half", [0, 1.5, None])
+def test_a_half_life_is_a_whole_number(half):
+    with pytest.raises(bq.errors.InvalidMethod, match="half is"):
+        bq.methods.Decaying(bq.NIDS(), half=half)
