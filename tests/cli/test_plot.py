@@ -37,18 +37,16 @@ def test_a_figure_has_the_error_and_the_departures(run, tmp_path):
 
 def test_curves_are_drawn_from_a_results_file(write, tmp_path, bequest):
     path = write(rest="[departures]\nmost_heterogeneous = [50]\n")
-    path.write_text(path.read_text().replace("rounds = 200", "rounds = 600"))
     results, figure = tmp_path / "results.json", tmp_path / "curves.svg"
     assert bequest("run", path, "--curves", "-o", results).exit_code == 0
     (one,) = json.loads(results.read_text())["runs"]
-    assert one["curves"]["rounds"] == list(range(601))
+    assert one["curves"]["rounds"] == list(range(201))
+    assert one["curves"]["error"][-1] == one["error"]  # all digits of it
     found = bequest("plot", results, "-o", figure)
     assert found.exit_code == 0, found.output
     assert "<svg" in figure.read_text()
-    bequest("run", path, "-o", results)
-    (one,) = json.loads(results.read_text())["runs"]
-    assert len(one["curves"]["rounds"]) < one["curves"]["of"] == 601
-    assert bequest("plot", results, "-o", figure).exit_code == 0
+    bequest("run", path, "-o", results)  # thinned, which is enough for a figure
+    assert bequest("plot", results, "-o", tmp_path / "thin.png").exit_code == 0
     results.write_text("[]")
     found = bequest("plot", results, "-o", tmp_path / "no.png")
     assert (found.exit_code, "holds no results" in found.stderr) == (2, True)

@@ -177,8 +177,8 @@ def test_the_public_names_are_frozen():
         "Farewell", "Forget", "Function", "GradientTracking", "Graph", "Huber", "Join",
         "LeastSquares", "Legacy", "Loaded", "Logistic", "Minibatches", "NIDS", "Objective",
         "Pilot", "Problem", "Quadratic", "Return", "Run", "Softmax", "Status", "__version__",
-        "calibrate", "data", "datasets", "departures", "engines", "errors", "graphs",
-        "load_model", "methods",
+        "calibrate", "data", "datasets", "departures", "engines", "errors", "graphs", "load_model",
+        "methods",
         "partition", "problems", "solve", "wills",
     ]  # fmt: skip
     for name in bequest.__all__:

@@ -110,17 +110,17 @@ def run_command(
         bool,
         typer.Option("--resume", help="Do not run again what is on record there."),
     ] = False,
+    view: Annotated[
+        bool,
+        typer.Option("--view", help="Serve a page on this machine on which it can be watched."),
+    ] = False,
     model: Annotated[
         Path | None,
         typer.Option(help="Write the model of every run to this folder, as model.json (tables)."),
     ] = None,
     curves: Annotated[
         bool,
-        typer.Option("--curves", help="Put every round into the results, and not only some."),
-    ] = False,
-    view: Annotated[
-        bool,
-        typer.Option("--view", help="Serve a page on this machine on which it can be watched."),
+        typer.Option("--curves", help="Put every round into the JSON, with all digits."),
     ] = False,
 ) -> None:
     """Run every will of a run file with every seed, and compare them.
@@ -141,9 +141,9 @@ def run_command(
             log=log,
             record=record,
             resume=resume,
+            view=view,
             model=model,
             curves=curves,
-            view=view,
         )
     )
 
@@ -169,7 +169,7 @@ def predict_command(
 @app.command("plot")
 def plot_command(
     *,
-    results: Annotated[Path, typer.Argument(help="What bequest run -o RESULTS.json has written.")],
+    results: Annotated[Path, typer.Argument(help="What bequest run -o has written, as JSON.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The figure: .png, .svg or .pdf.")
     ] = Path("curves.png"),

@@ -28,22 +28,25 @@ def plot_results(path: Path, output: Path) -> None:
             f"{path} holds no results of bequest run.",
             remedy="Name a JSON file that bequest run -o has written.",
         ) from error
+    if not lines:
+        raise InvalidResult(f"{path} has no run.", remedy="Name a file with results of some.")
     draw(lines, output)
     Terminal().print(f"written to {output}")
 
 
 def _line(run: dict[str, Any], silos: list[str]) -> Line:
-    curves = run["curves"]
+    curves, alive = run["curves"], run["network"]["nodes"] - len(run["network"]["absent"])
     measure = "gradient_norm" if curves["error"] is None else "error"
+    steps = [(0, alive)]
+    changed = [(record["round"], -1) for record in run["departures"]]
+    changed += [(one["round"], 1) for one in run["changes"] if one["kind"] != "forget"]
+    for when, by in sorted(changed):
+        alive += by
+        steps.append((when, alive))
+    steps.append((run["rounds"], alive))
     left = [
         (record["round"], silos[record["node"]] if silos else f"node {record['node']}")
         for record in run["departures"]
     ]
-    came = [one["round"] for one in run["changes"] if one["kind"] in ("return", "join")]
-    there = run["network"]["nodes"] - len(run["network"]["absent"])
-    alive = [
-        there + sum(when <= t for when in came) - sum(when <= t for when, _ in left)
-        for t in curves["rounds"]
-    ]
     title = f"{run['will']}, seed {run['seed']}"
-    return Line(title, measure, curves["rounds"], curves[measure], left, alive)
+    return Line(title, measure, curves["rounds"], curves[measure], left, steps)

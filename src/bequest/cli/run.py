@@ -56,9 +56,9 @@ def run_file(
     log: Path | None = None,
     record: Path | None = None,
     resume: bool = False,
+    view: bool = False,
     model: Path | None = None,
     curves: bool = False,
-    view: bool = False,
 ) -> int:
     """Carry out a run file; return the exit code."""
     planned = [
@@ -67,7 +67,8 @@ def run_file(
     if output is not None and output.suffix.lower() == ".parquet":
         extras.need("parquet", what="A Parquet file")
     if planned[0][0]:
-        _refuse_with_sweep(path, {"--log": log, "--record": record, "--model": model})
+        asked = {"--log": log, "--record": record, "--model": model, "--view": view or None}
+        _refuse_with_sweep(path, asked)
         return _run_sweep(path, planned, as_json=as_json, output=output, curves=curves)
     file = planned[0][1]
     if model is not None:
@@ -93,7 +94,7 @@ def run_file(
             if os.path.lexists(place):
                 files.check_writable(place)
     with serving(asked=view) as page:
-        found = _carry_out(file, log, records, page, models=model, curves=curves)
+        found = _carry_out(file, log, records, model, page, curves=curves)
     document: dict[str, Any] = {"format": _FORMAT, "file": str(path), "rounds": file.rounds}
     if file.silos:
         document["silos"] = list(file.silos)
@@ -120,11 +121,11 @@ def run_file(
     return 1 if all(run["status"] == "diverged" for run in runs) else 0
 
 
-def _refuse_with_sweep(path: Path, options: Mapping[str, Path | None]) -> None:
-    for option, place in options.items():
-        if place is not None:
+def _refuse_with_sweep(path: Path, options: Mapping[str, Path | bool | None]) -> None:
+    for option, given in options.items():
+        if given is not None:
             raise InvalidMethod(
-                f"{option} {place}: {path} has a [sweep].",
+                f"{option if given is True else f'{option} {given}'}: {path} has a [sweep].",
                 remedy="Leave it out, or write a file with one of the combinations.",
             )
 
@@ -141,7 +142,7 @@ def _run_sweep(
     if output is not None:
         files.check_writable(output)
     found = [
-        (settings, file, _carry_out(file, None, None, None, curves=curves))
+        (settings, file, _carry_out(file, None, None, None, None, curves=curves))
         for settings, file in planned
     ]
     document = {"format": _FORMAT, "file": str(path), "sweep": sweep.document_of(found)}
@@ -205,10 +206,10 @@ def _carry_out(
     file: RunFile,
     log: Path | None,
     records: Records | None,
+    models: Path | None,
     page: LivePage | None,
     *,
-    models: Path | None = None,
-    curves: bool = False,
+    curves: bool,
 ) -> RunFileResults:
     """Carry out every run that can be carried out with its will; there is at least one."""
     found = RunFileResults()

@@ -25,9 +25,9 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One run in a figure: its title, a number in some rounds, and when which node left.
+    """One run in a figure: its title, a number for some rounds, when which node left, who is there.
 
-    ``alive`` is how many nodes there were after these rounds.
+    ``alive`` has the rounds after which the number of nodes changes, and what it is then.
     """
 
     title: str
@@ -35,7 +35,7 @@ class Line:
     rounds: Sequence[int]
     values: Sequence[float | None]
     departures: Sequence[tuple[int, str]]
-    alive: Sequence[int]
+    alive: Sequence[tuple[int, int]]
 
 
 def curves_of(run: Run) -> dict[str, Any]:
@@ -71,8 +71,8 @@ def line_of(run: Run, title: str, names: Mapping[int, str] | None = None) -> Lin
         (record.round, (names or {}).get(record.node, f"node {record.node}"))
         for record in run.departures
     ]
-    values = curves_of(run)[measure].tolist()
-    return Line(title, measure, range(len(values)), values, left, alive(run).tolist())
+    values, rounds = curves_of(run)[measure].tolist(), range(run.rounds + 1)
+    return Line(title, measure, rounds, values, left, list(enumerate(alive(run).tolist())))
 
 
 def draw(lines: Sequence[Line], path: Path | None = None) -> Any:  # noqa: ANN401 - matplotlib's
@@ -87,7 +87,7 @@ def draw(lines: Sequence[Line], path: Path | None = None) -> Any:  # noqa: ANN40
         values = np.array([np.nan if v is None else v for v in line.values], dtype=float)
         shown = np.where(np.isfinite(values) & (values > 0), values, np.nan)
         above.semilogy(line.rounds, shown, label=line.title)
-        below.step(line.rounds, line.alive, where="post")
+        below.step(*zip(*line.alive, strict=True), where="post")
         for when, name in line.departures:
             if (when, name) not in marked:
                 above.axvline(when, color="grey", linewidth=0.8, linestyle=":")
