@@ -18,10 +18,12 @@ from bequest.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# They need what `make test-models` installs, and have no examples of their own.
+FRAMEWORKS = {"bequest.jax", "bequest.torch"}
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(bequest.__path__, "bequest.")
-    if not module.name.endswith("__main__")
+    if not module.name.endswith("__main__") and module.name not in FRAMEWORKS
 )
 
 
