@@ -1,5 +1,7 @@
 """Replay: a memory in the space of samples, on every engine, and still a group."""
 
+import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from rehearsal import Rehearsal
 
 import bequest as bq
+from bequest.core import samples
 from bequest.core.legacy import Legacy
 from bequest.core.samples import Clusters
 from bequest.engines import Loop, Weather, records
@@ -311,3 +314,45 @@ def test_legacies_without_samples_are_as_they_were():
     assert q.samples == ()
     assert q.vectors == 1.0
     assert q.drawn_by(None) is q
+
+
+def test_odd_corners_of_the_group():
+    losses = problem("softmax")
+    a, b = (decision(bq.wills.Replay(rank=2), _estate(losses, node)).legacy for node in (0, 1))
+    x = np.zeros(losses.dim)
+    # what is taken out raises no bound
+    np.testing.assert_allclose((-a).bound(), -a.eta * np.eye(losses.dim))
+    assert "samples=" in repr(a)
+    assert "clusters" in repr(a.samples[0])
+    # what was merged can be taken out approximately: its own clusters, with a minus
+    mixed = (
+        (a + b)
+        .recompress(1, at=x)
+        .drawn_by(lambda part: pseudo_samples.evaluated(part, losses.objective(0)))
+    )
+    rest = mixed.without(a, at=x)
+    assert [part.sign for part in rest.samples] == [-1, 1]
+    assert rest.lineage == {1: 1}
+    # clusters that count nothing are merged like any others
+    silent = [replace(part, shares=np.zeros(part.shares.size)) for part in (a + b).samples]
+    (merged,) = samples.merged(silent)
+    assert merged.shares.sum() == 0
+    assert np.isfinite(merged.means).all()
+    # a quadratic beside samples that has too high a rank is compressed with them
+    bent = Legacy(0.0, np.zeros(losses.dim), 0.0, {5: 1}, np.eye(losses.dim)[:, :3])
+    assert (a + bent).recompress(1, at=x).rank <= 1
+
+
+def test_joint_moments_are_merged_as_one_cluster():
+    losses = problem("least squares")
+    a, b = (decision(bq.wills.Replay(rank=5), _estate(losses, node)).legacy for node in (0, 1))
+    (merged,) = (a + b).recompress(0, at=np.zeros(losses.dim)).samples
+    assert merged.shares == pytest.approx([2.0])
+    assert merged.labels.size == 0
+
+
+def test_points_do_not_travel():
+    legacy = decision(bq.wills.Replay(rank=2), _estate(problem("softmax"), 0)).legacy
+    there = pickle.loads(pickle.dumps(legacy))  # noqa: S301
+    assert there.samples[0].loss is None
+    assert there.samples[0].is_same(legacy.samples[0])

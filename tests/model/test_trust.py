@@ -70,3 +70,7 @@ def test_a_movement_is_that_of_about_as_many_rounds(length):
     else:
         gaps = [length - age for age in ages[1:]]
         assert moved[0] == min(gaps, key=lambda gap: abs(gap - 32))
+
+
+def test_a_node_that_stands_still_has_no_movement():
+    assert EpochPath(np.ones((2, 3)), np.zeros((2, 3)), 1).movement(32) is None

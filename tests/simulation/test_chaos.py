@@ -71,6 +71,12 @@ def test_the_days_are_bad_enough(monkeypatch):
         ]
         seen["recalled"] += any(recalled)
         seen["compared, with a recall"] += compared and any(recalled)
+        told = [
+            record.choice == "replay"
+            for record in simulation.execution.supervisor.ledger.departures
+        ]
+        seen["samples handed over"] += any(told)
+        seen["compared, with samples"] += compared and any(told)
         planned = {name for c in plan.schedule.values() for name in KINDS if getattr(c, name)}
         seen.update(planned)
         traps = {"torn", "orphans"} & {action for _, action, _ in simulation.day.faults}
@@ -82,7 +88,7 @@ def test_the_days_are_bad_enough(monkeypatch):
         seen["compared, a steward replaced"] += compared and simulation.world._terms > 0
         seen["as planned"] += compared and bool(planned) and not simulation.day.faults
     assert min(seen.values()) >= 5, seen
-    assert len(seen) == len(KINDS) + 11, seen
+    assert len(seen) == len(KINDS) + 13, seen
     assert len(methods) == 8, methods
     assert min(methods.values()) >= 10, methods
     assert seen["compared"] >= 85

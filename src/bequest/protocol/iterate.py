@@ -149,9 +149,7 @@ class Iterate:
         """
         if x is not None:
             self.x = x
-        self.g = self.draws.enter(self.x, after)
-        if self._carries:
-            self.g = self.g + self._inherited.gradient(self.x)
+        self.g = self.draws.enter(self.x, after)  # it has not inherited anything yet
         self.z = self.g if returned is None else self.g - self.drawn(returned).gradient(self.x)
         self.tracked = self.z
         self.round = after
