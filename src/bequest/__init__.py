@@ -27,6 +27,7 @@ if _TYPE_CHECKING:
     from bequest.core.legacy import Legacy as Legacy
     from bequest.core.methods import NIDS as NIDS
     from bequest.core.methods import GradientTracking as GradientTracking
+    from bequest.data import load_model as load_model
     from bequest.model.events import Crash as Crash
     from bequest.model.events import Departure as Departure
     from bequest.model.events import Forget as Forget
@@ -80,6 +81,7 @@ _HOMES = {
     "Softmax": "bequest.model.objectives",
     "Status": "bequest.model.outcome",
     "calibrate": "bequest.solver",
+    "load_model": "bequest.data",
     "solve": "bequest.solver",
 }
 # modules of their own

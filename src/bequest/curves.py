@@ -39,27 +39,29 @@ class CurvesDocument(TypedDict):
 
 
 def curves_of(
-    trajectory: Trajectory, *, last: int | None = None, most: int, also: Iterable[int] = ()
+    trajectory: Trajectory, *, last: int | None = None, most: int | None, also: Iterable[int] = ()
 ) -> CurvesDocument:
     """Return what was measured, up to round ``last`` if that is not the end.
 
     Args:
         trajectory: what was measured.
         last: the last round that was measured.
-        most: how many rounds to keep, but for a few.
+        most: how many rounds to keep, but for a few, with the digits that a picture shows; None
+            for all rounds and digits.
         also: rounds that are kept together with those around them.
     """
     length = trajectory.gradient_norm.size if last is None else last + 1
     series = {name: getattr(trajectory, name) for name in NAMES}
     known = {name: values[:length] for name, values in series.items() if values is not None}
-    kept = _kept(list(known.values()), length, most, also)
+    whole = most is None
+    kept = np.arange(length) if most is None else _kept(list(known.values()), length, most, also)
     return {
         "rounds": kept.tolist(),
         "of": length,
-        "error": _plain(known.get("error"), kept),
-        "gradient_norm": _plain(known["gradient_norm"], kept),
-        "disagreement": _plain(known["disagreement"], kept),
-        "invariant_gap": _plain(known["invariant_gap"], kept),
+        "error": _plain(known.get("error"), kept, whole=whole),
+        "gradient_norm": _plain(known["gradient_norm"], kept, whole=whole),
+        "disagreement": _plain(known["disagreement"], kept, whole=whole),
+        "invariant_gap": _plain(known["invariant_gap"], kept, whole=whole),
     }
 
 
@@ -83,9 +85,11 @@ def _kept(curves: list[Vector], length: int, most: int, also: Iterable[int]) -> 
     return np.array(sorted(t for t in kept if 0 <= t < length))
 
 
-def _plain(curve: Vector | None, kept: Indices) -> list[float | None] | None:
+def _plain(curve: Vector | None, kept: Indices, *, whole: bool) -> list[float | None] | None:
     if curve is None:
         return None
+    if whole:
+        return [value if math.isfinite(value) else None for value in curve.tolist()]
     return [rounded(value) for value in curve[kept].tolist()]
 
 

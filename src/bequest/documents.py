@@ -160,8 +160,13 @@ class WillDocument(TypedDict):
     bytes: list[int] | None
 
 
-def document_of(run: Run, *, will: str, seed: int, exam: Exam | None = None) -> RunDocument:
-    """Return a run as plain data, graded if there is an exam."""
+def document_of(
+    run: Run, *, will: str, seed: int, exam: Exam | None = None, curves: bool = False
+) -> RunDocument:
+    """Return a run as plain data, graded if there is an exam.
+
+    Its curves are thinned for a picture, unless all ``curves`` are wanted.
+    """
     optimum = None if run.trajectory.error is None else run.optimum
     limit = _limit(run)
     offset = None if optimum is None or limit is None else run.limit_error
@@ -171,7 +176,7 @@ def document_of(run: Run, *, will: str, seed: int, exam: Exam | None = None) -> 
     document = {
         "will": will,
         "seed": seed,
-        **outcome_document(run.outcome, run.plan.scene),
+        **outcome_document(run.outcome, run.plan.scene, most=None if curves else FEW),
         "limit_error": None if offset is None else _number(offset),
         "limit": _numbers(limit),
         "optimum": _numbers(optimum),
@@ -183,7 +188,7 @@ def document_of(run: Run, *, will: str, seed: int, exam: Exam | None = None) -> 
 
 
 def outcome_document(
-    outcome: Outcome, scene: Scene, *, last: int | None = None, most: int = FEW
+    outcome: Outcome, scene: Scene, *, last: int | None = None, most: int | None = FEW
 ) -> OutcomeDocument:
     """Return what an engine reported as plain data.
 
@@ -191,7 +196,7 @@ def outcome_document(
         outcome: that.
         scene: where it took place.
         last: the last round that was measured, if the run is not at its end.
-        most: how many rounds of its curves are kept, but for a few.
+        most: how many rounds of its curves are kept, but for a few; None for all, in full.
     """
     measured, at = outcome.trajectory, -1 if last is None else last
     happened = {one.round for one in outcome.departures} | {one.round for one in outcome.changes}

@@ -10,18 +10,25 @@ from typing import Literal, TypeAlias
 
 from bequest.errors import NotInstalled
 
-Extra: TypeAlias = Literal["plot", "data", "parquet", "ray", "torch", "jax"]
+Extra: TypeAlias = Literal["plot", "data", "sklearn", "frame", "parquet", "ray", "torch", "jax"]
 
 # extra -> the module that it installs, and its usual name
 MODULES: dict[Extra, str] = {
     "plot": "matplotlib",
     "data": "sklearn",
+    "sklearn": "sklearn",
+    "frame": "pandas",
     "parquet": "pyarrow",
     "ray": "ray",
     "torch": "torch",
     "jax": "jax",
 }
-_NAMES: dict[Extra, str] = MODULES | {"data": "scikit-learn", "ray": "Ray", "jax": "JAX"}
+_NAMES: dict[Extra, str] = MODULES | {
+    "data": "scikit-learn",
+    "sklearn": "scikit-learn",
+    "ray": "Ray",
+    "jax": "JAX",
+}
 
 
 def is_there(extra: Extra) -> bool:

@@ -46,7 +46,7 @@ def test_a_csv_may_have_a_bom_quotes_blanks_and_windows_line_ends(csv):
     table = read_table(csv(text))
     assert table.columns["town"].tolist() == ["Bonn, Rhine", "two\nlines"]
     assert table.columns["age"].tolist() == [3, 4]
-    assert table.lines == (2, 4)
+    assert list(table.lines) == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -299,6 +299,19 @@ def test_every_sample_weighs_alike_whatever_the_silos():
             for silos in (uneven, bq.partition.iid(60, 2, seed=0))
         ]
         np.testing.assert_allclose(*optima, atol=1e-9)
+
+
+def test_silos_weigh_alike_where_that_is_asked_for():
+    table = Table({"x": [1.0, 1.0, 1.0, 1.0], "y": [0.0, 0.0, 0.0, 8.0]})
+    samples = select(table, label="y", classes=False, standardise=False, bias=False)
+    silos = [np.arange(3), np.arange(3, 4)]
+    optima = {
+        weigh: problem_of(samples, silos, loss="least_squares", weigh=weigh).optimum()[0]
+        for weigh in ("samples", "silos")
+    }
+    assert optima == {"samples": pytest.approx(2.0), "silos": pytest.approx(4.0)}
+    error = refused(lambda: problem_of(samples, silos, loss="least_squares", weigh="rows"))
+    assert '"samples"' in error.remedy
 
 
 def test_the_loss_is_the_one_asked_for():

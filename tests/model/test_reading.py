@@ -2,6 +2,8 @@
 
 import io
 import os
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -206,3 +208,21 @@ def test_two_arrays_of_one_name_are_refused(tmp_path):
             archive.writestr(name, array.getvalue())
     with pytest.raises(InvalidData, match='two arrays called "x"'):
         read_table(tmp_path / "table.npz")
+
+
+def test_a_csv_file_takes_at_most_four_times_its_size(tmp_path):
+    path = tmp_path / "a.csv"
+    row = "site,yes," + ",".join(f"{0.1234567 + k:.6f}" for k in range(40)) + "\n"
+    head = "site,ill," + ",".join(f"x{k}" for k in range(40)) + "\n"
+    path.write_text(head + row * 30_000)
+    code = (
+        "import resource, sys, bequest as bq\n"
+        "bq.data.read_table\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "table = bq.data.read_table(sys.argv[1])\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
+    )
+    assert int(found.stdout) * 1024 < 4 * path.stat().st_size

@@ -78,7 +78,11 @@ def run_command(
     as_json: Json = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Also write the results to this file, as JSON."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Also write the results to this file: JSON, or a row per run as .csv or .parquet.",
+        ),
     ] = None,
     engine: Annotated[
         EngineName | None,
@@ -110,6 +114,14 @@ def run_command(
         bool,
         typer.Option("--view", help="Serve a page on this machine on which it can be watched."),
     ] = False,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Write the model of every run to this folder, as model.json (tables)."),
+    ] = None,
+    curves: Annotated[
+        bool,
+        typer.Option("--curves", help="Put every round into the JSON, with all digits."),
+    ] = False,
 ) -> None:
     """Run every will of a run file with every seed, and compare them.
 
@@ -130,8 +142,99 @@ def run_command(
             record=record,
             resume=resume,
             view=view,
+            model=model,
+            curves=curves,
         )
     )
+
+
+@app.command("predict")
+def predict_command(
+    *,
+    model: Annotated[Path, typer.Argument(help="A model that bequest run --model has written.")],
+    table: Annotated[Path, typer.Argument(help="New rows: .csv, .npz or .parquet.")],
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Also the probability of every class.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this file instead.")
+    ] = None,
+) -> None:
+    """Predict the label of new rows, as CSV; columns go by name, and others are not used."""
+    from bequest.cli.model import predict_rows
+
+    predict_rows(model, table, proba=proba, output=output)
+
+
+@app.command("plot")
+def plot_command(
+    *,
+    results: Annotated[Path, typer.Argument(help="What bequest run -o has written, as JSON.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The figure: .png, .svg or .pdf.")
+    ] = Path("curves.png"),
+) -> None:
+    """Draw the error of every run against its rounds, with survivors and departures."""
+    from bequest.cli.plot import plot_results
+
+    plot_results(results, output)
+
+
+@app.command("data")
+def data_command(
+    *,
+    table: Annotated[Path, typer.Argument(help="A table: .csv, .npz or .parquet.")],
+    label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    silo: Annotated[str | None, typer.Option(help="The column that names the silo.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Describe a table before it is used: columns, what is missing, balance, what is refused."""
+    from bequest.cli.data import describe_table
+
+    describe_table(table, label=label, silo=silo, as_json=as_json)
+
+
+@app.command("forget")
+def forget_command(
+    *,
+    file: Annotated[Path, typer.Argument(help="The run file, of which runs are on record.")],
+    silo: Annotated[str, typer.Argument(help="The silo to forget: its name, or its number.")],
+    record: Annotated[Path, typer.Option(help="The folder that its runs are recorded in.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The folder for the model and the receipt.")
+    ],
+    run: Annotated[
+        int | None, typer.Option(min=1, help="Which run of the file; they count from 1.")
+    ] = None,
+) -> None:
+    """Take a silo that has left out of the model of a recorded run, and write a receipt.
+
+    The receipt says what was withdrawn, from which node, and whether nothing of it remains.
+    """
+    from bequest.cli.forget import forget_silo
+
+    forget_silo(file, silo, record=record, number=run, output=output)
+
+
+models = typer.Typer(no_args_is_help=True, help="Look at models that bequest run --model wrote.")
+app.add_typer(models, name="model")
+
+
+@models.command("show")
+def model_show_command(
+    *,
+    model: Annotated[Path, typer.Argument(help="A model that bequest run --model has written.")],
+    as_json: Json = False,
+) -> None:
+    """Show what a model is made of, which silos are in it and how, and its certificate."""
+    from bequest.cli.model import show_model
+
+    show_model(model, as_json=as_json)
+
+
+@models.callback()
+def _models() -> None:
+    pass
 
 
 @app.command("replay")

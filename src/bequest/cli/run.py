@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from bequest import extras, files
+from bequest.cli import sweep
 from bequest.cli.live import watching
+from bequest.cli.model import model_name, save_model
 from bequest.cli.records import Records
 from bequest.cli.results import SHOWN, RunFileResults, print_found
 from bequest.cli.serving import seen_by, serving, watched
 from bequest.cli.terminal import Meter, Terminal
+from bequest.cli.tidy import KINDS, row_of, write_rows
 from bequest.documents import document_of, score_of
 from bequest.engines import Loop, Ray, one_cluster
 from bequest.engines.fingerprint import fingerprint
 from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, InvalidWill
 from bequest.journal import Journal, Origin
-from bequest.runfile import load
+from bequest.model.outcome import Status
 from bequest.runfile.schema import spelled
+from bequest.runfile.sweep import variants
+from bequest.runfile.tables import TableProblem
 from bequest.solver import conclude
 
 if TYPE_CHECKING:
@@ -52,9 +57,22 @@ def run_file(
     record: Path | None = None,
     resume: bool = False,
     view: bool = False,
+    model: Path | None = None,
+    curves: bool = False,
 ) -> int:
     """Carry out a run file; return the exit code."""
-    file = _planned(path, engine, address)
+    planned = [
+        (settings, _planned(variant, engine, address)) for settings, variant in variants(path)
+    ]
+    if output is not None and output.suffix.lower() == ".parquet":
+        extras.need("parquet", what="A Parquet file")
+    if planned[0][0]:
+        asked = {"--log": log, "--record": record, "--model": model, "--view": view or None}
+        _refuse_with_sweep(path, asked)
+        return _run_sweep(path, planned, as_json=as_json, output=output, curves=curves)
+    file = planned[0][1]
+    if model is not None:
+        _check_models(file, model)
     if log is not None and file.engine != "loop":
         raise InvalidMethod(
             f"--log {log}: a log holds what real processes hear, and the {file.engine} engine has "
@@ -76,7 +94,7 @@ def run_file(
             if os.path.lexists(place):
                 files.check_writable(place)
     with serving(asked=view) as page:
-        found = _carry_out(file, log, records, page)
+        found = _carry_out(file, log, records, model, page, curves=curves)
     document: dict[str, Any] = {"format": _FORMAT, "file": str(path), "rounds": file.rounds}
     if file.silos:
         document["silos"] = list(file.silos)
@@ -87,7 +105,7 @@ def run_file(
     runs = list(found.runs.values())
     document |= {"wills": found.wills(file), "runs": runs, "not_run": found.not_run}
     if output is not None:
-        files.write(output, (as_text(document) + "\n").encode())
+        _write(output, document, [row_of(run, {}) for run in runs])
     if as_json:
         print(as_text(document))
     else:
@@ -96,14 +114,60 @@ def run_file(
             Terminal().print(f"\nwritten to {output}")
         if record is not None:
             Terminal().print(f"\non record in {record}")
+        if model is not None:
+            Terminal().print(f"\nmodels in {model}, for bequest predict")
         if log is not None:
             _print_logs(file, found.runs, log)
     return 1 if all(run["status"] == "diverged" for run in runs) else 0
 
 
-def _planned(path: Path, engine: str | None, address: str | None) -> RunFile:
+def _refuse_with_sweep(path: Path, options: Mapping[str, Path | bool | None]) -> None:
+    for option, given in options.items():
+        if given is not None:
+            raise InvalidMethod(
+                f"{option if given is True else f'{option} {given}'}: {path} has a [sweep].",
+                remedy="Leave it out, or write a file with one of the combinations.",
+            )
+
+
+def _run_sweep(
+    path: Path,
+    planned: Sequence[tuple[dict[str, Any], RunFile]],
+    *,
+    as_json: bool,
+    output: Path | None,
+    curves: bool,
+) -> int:
+    """Carry out every combination of a sweep; return the exit code."""
+    if output is not None:
+        files.check_writable(output)
+    found = [
+        (settings, file, _carry_out(file, None, None, None, None, curves=curves))
+        for settings, file in planned
+    ]
+    document = {"format": _FORMAT, "file": str(path), "sweep": sweep.document_of(found)}
+    rows = sweep.rows_of(found)
+    if output is not None:
+        _write(output, document, rows)
+    if as_json:
+        print(as_text(document))
+    else:
+        sweep.print_sweep(found)
+        if output is not None:
+            Terminal().print(f"\nwritten to {output}")
+    return 1 if all(row["status"] == "diverged" for row in rows) else 0
+
+
+def _write(output: Path, document: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
+    """Write results: as a table where the name of the file asks for one, else as JSON."""
+    if output.suffix.lower() in KINDS:
+        write_rows(output, rows)
+    else:
+        files.write(output, (as_text(document) + "\n").encode())
+
+
+def _planned(file: RunFile, engine: str | None, address: str | None) -> RunFile:
     """Return the run file, with what the command line says about the engine."""
-    file = load(path)
     if engine is not None:
         file = file.on(engine)
     if file.engine == "ray":
@@ -124,8 +188,28 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
+def _check_models(file: RunFile, folder: Path) -> None:
+    """Refuse what has no model, and a folder that cannot be written, before anything is run."""
+    if not isinstance(file.content.problem, TableProblem):
+        raise InvalidMethod(
+            f"--model {folder}: only a table has rows that a model could be used on.",
+            remedy='Leave it out, or use a [problem] with kind = "table".',
+        )
+    files.make_folder(folder)
+    for number in range(1, len(file) + 1):
+        place = folder / model_name(number, len(file))
+        if os.path.lexists(place):
+            files.check_writable(place)
+
+
 def _carry_out(
-    file: RunFile, log: Path | None, records: Records | None, page: LivePage | None
+    file: RunFile,
+    log: Path | None,
+    records: Records | None,
+    models: Path | None,
+    page: LivePage | None,
+    *,
+    curves: bool,
 ) -> RunFileResults:
     """Carry out every run that can be carried out with its will; there is at least one."""
     found = RunFileResults()
@@ -146,8 +230,12 @@ def _carry_out(
                 except InvalidWill as error:
                     found.leave_out(job, error)
                     continue
-                document = document_of(run, will=job.label, seed=job.seed, exam=job.exam)
+                document = document_of(
+                    run, will=job.label, seed=job.seed, exam=job.exam, curves=curves
+                )
                 found.runs[number] = document
+                if models is not None and run.status not in (Status.DIVERGED, Status.LOST):
+                    save_model(models, number, file, job, run)
                 if job.exam is not None and job.seed not in found.nobody_left:
                     found.nobody_left[job.seed] = _nobody_left(job.exam, run)
     except InvalidRunFile:

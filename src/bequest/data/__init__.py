@@ -10,10 +10,12 @@ samples.exam.score(run.x.mean(axis=0)).accuracy
 Where every node has a file of its own, on its own host, ``loader`` says how to read it there.
 """
 
+from bequest.data.grading import Exam, Score
 from bequest.data.loading import Loader, loader
 from bequest.data.reading import read_table
-from bequest.data.samples import Exam, Samples, Score, problem_of, select
-from bequest.data.tables import Table
+from bequest.data.samples import Samples, problem_of, select
+from bequest.data.tables import Table, as_table
+from bequest.data.trained import TrainedModel, load_model, trained
 
 __all__ = [
     "Exam",
@@ -21,8 +23,12 @@ __all__ = [
     "Samples",
     "Score",
     "Table",
+    "TrainedModel",
+    "as_table",
+    "load_model",
     "loader",
     "problem_of",
     "read_table",
     "select",
+    "trained",
 ]

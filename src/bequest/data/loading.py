@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from bequest.data.reading import read_table
-from bequest.data.samples import CLASSIFIERS, Loss, feature_names, label_of, loss_of
+from bequest.data.samples import CLASSIFIERS, Loss, feature_names, is_unpenalised, loss_of
+from bequest.data.tables import label_of
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import PurePath
 
-    from bequest.core.arrays import Vector
+    from bequest.core.arrays import Matrix, Vector
+    from bequest.data.recipe import Recipe
+    from bequest.data.samples import Bias
     from bequest.data.tables import Table
     from bequest.model.objectives import Objective
 
@@ -33,6 +36,8 @@ class Loader:
     l2: float
     delta: float
     divisor: float | None
+    recipe: Recipe | None = None
+    unpenalised: bool = False
 
     @property
     def __name__(self) -> str:
@@ -42,10 +47,7 @@ class Loader:
     def __call__(self) -> Objective:
         """Read the file, and return the loss."""
         table = read_table(self.path)
-        names = feature_names(table, self.features, label=self.label, silo=None)
-        X = np.concatenate([table.numbers(name) for name in names], axis=1)
-        if self.bias:
-            X = np.column_stack([X, np.ones(table.rows)])
+        X = self._features(table) if self.recipe is None else self.recipe.matrix(table)
         return loss_of(
             X,
             self._labels(table),
@@ -54,7 +56,13 @@ class Loader:
             l2=self.l2,
             delta=self.delta,
             divisor=self.divisor,
+            unpenalised=[-1] if self.unpenalised else [],
         )
+
+    def _features(self, table: Table) -> Matrix:
+        names = feature_names(table, self.features, label=self.label, silo=None)
+        X = np.concatenate([table.numbers(name) for name in names], axis=1)
+        return np.column_stack([X, np.ones(table.rows)]) if self.bias else X
 
     def _labels(self, table: Table) -> Vector:
         if self.loss not in CLASSIFIERS:
@@ -79,16 +87,17 @@ def loader(
     loss: Loss,
     classes: Sequence[object] | None = None,
     features: Sequence[str] | None = None,
-    bias: bool = True,
+    bias: Bias = True,
     l2: float = 0.0,
     delta: float = 1.0,
     divisor: float | None = None,
+    recipe: Recipe | None = None,
 ) -> Loader:
     """Return what reads one node's samples from a file and makes a loss of them, for ``Loaded``.
 
     Nothing is read before it is called, and the path is understood by the machine on which that
-    happens. Features go in as they are: silos that were standardised one by one would not mean the
-    same by them, so scale them with the same numbers everywhere, beforehand.
+    happens. Features go in as they are, or by a recipe that is the same for every silo: silos that
+    were standardised one by one would not mean the same by them.
 
     Args:
         path: a table that ``read_table`` can read: ``.csv``, ``.npz`` or ``.parquet``.
@@ -98,11 +107,14 @@ def loader(
             node; for "logistic" (the second one is the positive class) and "softmax".
         features: from which columns to predict, in this order; by default all other columns with
             numbers in them, in the order of the file. Name them if files may differ in that.
-        bias: append a column of ones; it counts in ``dim``.
+        bias: append a column of ones; it counts in ``dim``. ``"unpenalised"`` leaves it out of the
+            penalty.
         l2: weight of the penalty l2/2 |x|^2.
         delta: where a Huber loss becomes linear.
         divisor: what the sum over the samples is divided by, by default their number, so that
             every silo weighs alike; with one number for all silos every sample does.
+        recipe: how rows become features, such as ``Samples.recipe`` or that of a model; instead of
+            ``features``, and with or without a bias of its own.
 
     Raises:
         InvalidData: the options contradict each other; when it is called, the file does not fit.
@@ -115,6 +127,11 @@ def loader(
     if loss not in get_args(Loss):
         raise InvalidData(
             f"The loss is {loss!r}.", remedy=f"Use one of {', '.join(get_args(Loss))}."
+        )
+    if recipe is not None and (features is not None or bool(bias) != recipe.bias):
+        raise InvalidData(
+            "The recipe says which features there are, and whether there is a bias.",
+            remedy=f"Leave features out, and pass bias={recipe.bias}.",
         )
     names = tuple(label_of(name) for name in classes or ())
     if loss not in CLASSIFIERS and names:
@@ -139,8 +156,10 @@ def loader(
         loss=loss,
         features=None if features is None else tuple(features),
         classes=names,
-        bias=bias,
+        bias=bool(bias),
         l2=l2,
         delta=delta,
         divisor=divisor,
+        recipe=recipe,
+        unpenalised=is_unpenalised(bias),
     )

@@ -7,6 +7,7 @@ elsewhere: how much one unpacks to is looked up before it is unpacked.
 from __future__ import annotations
 
 import csv
+from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +67,7 @@ def _read_csv(path: Path) -> Table:
         error=InvalidData,
     )
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return _parse_csv(str(path), csv.reader(file, strict=True))
+        return _parse_csv(str(path), path)
     except UnicodeDecodeError as error:
         raise InvalidData(
             f"{path} is not text: byte {error.start} is not UTF-8.", remedy="Save it as UTF-8."
@@ -76,12 +76,19 @@ def _read_csv(path: Path) -> Table:
         raise InvalidData(f"{path} is not CSV: {error}.", remedy="Check its quotes.") from error
 
 
-def _parse_csv(source: str, reader: Any) -> Table:  # noqa: ANN401 - csv's type has no public name
-    rows = _with_lines(reader)
+def _parse_csv(source: str, path: Path) -> Table:
+    """Read the numbers, and then, in a second pass, the columns that are not all numbers.
+
+    Cells are kept as numbers or as one text each, so that a table takes about as much memory as
+    its file.
+    """
+    rows = _rows(path)
     _, header = next(rows, (0, []))
     names = [name.strip() for name in header]
     _check_header(source, names)
-    lines, cells = [], []
+    lines = array("q")
+    columns: dict[str, Column] = {}
+    numbers = {place: array("d") for place in range(len(names))}
     for line, row in rows:
         if len(row) != len(names):
             raise InvalidData(
@@ -89,13 +96,43 @@ def _parse_csv(source: str, reader: Any) -> Table:  # noqa: ANN401 - csv's type 
                 remedy="Give every row one cell per column; put text with commas in quotes.",
             )
         lines.append(line)
-        cells.append([cell.strip() for cell in row])
-    if not cells:
+        for place in list(numbers):
+            number = number_in(row[place].strip())
+            if number is None:
+                del numbers[place]
+            else:
+                numbers[place].append(number)
+    if not lines:
         raise InvalidData(f"{source} has a header, but no rows.", remedy="Name a table with data.")
-    columns = {
-        name: _as_column(source, name, values) for name, *values in zip(names, *cells, strict=True)
-    }
-    return Table(columns, source, tuple(lines))
+    texts = _texts(path, [place for place in range(len(names)) if place not in numbers])
+    for place, name in enumerate(names):
+        if place in numbers:
+            columns[name] = np.frombuffer(numbers[place])
+        else:
+            cells = texts[place]
+            _check_text(source, name, cells, len(cells))
+            columns[name] = np.array(cells, dtype=str)
+    return Table(columns, source, lines)
+
+
+def _texts(path: Path, places: Sequence[int]) -> dict[int, list[str]]:
+    """Return the cells of these columns, of which equal ones are kept once."""
+    cells: dict[int, list[str]] = {place: [] for place in places}
+    if not places:
+        return cells
+    known: dict[str, str] = {}
+    rows = _rows(path)
+    next(rows)
+    for _, row in rows:
+        for place, column in cells.items():
+            cell = row[place].strip()
+            column.append(known.setdefault(cell, cell))
+    return cells
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        yield from _with_lines(csv.reader(file, strict=True))
 
 
 def _with_lines(reader: Any) -> Iterator[tuple[int, list[str]]]:  # noqa: ANN401
@@ -131,14 +168,6 @@ def _check_header(source: str, names: Sequence[str]) -> None:
         raise InvalidData(
             f"{source}, line 1: is a single column.", remedy="Separate the columns by commas."
         )
-
-
-def _as_column(source: str, name: str, cells: Sequence[str]) -> Column:
-    numbers = [number_in(cell) for cell in cells]
-    if any(number is None for number in numbers):
-        _check_text(source, name, cells, len(cells))
-        return np.array(cells, dtype=str)
-    return np.array(numbers, dtype=float)
 
 
 def _check_text(source: str, name: str, texts: Sequence[str], rows: int) -> None:

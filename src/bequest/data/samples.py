@@ -1,103 +1,35 @@
-"""Samples to learn from and to test on, the losses of silos that hold them, and grades."""
+"""Samples to learn from and to test on, and the losses of silos that hold them."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from bequest.core.arrays import frozen, refuse_masked
-from bequest.errors import InvalidData, NotFinite
+from bequest.data.grading import Exam
+from bequest.data.recipe import Category, Number, agree, vocabulary
+from bequest.data.tables import label_of
+from bequest.errors import InvalidData
 from bequest.model import partition
 from bequest.model.objectives import Huber, LeastSquares, Logistic, Softmax
 from bequest.model.problem import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from bequest.core.arrays import Indices, Matrix, Vector
+    from bequest.data.recipe import Recipe, Total
     from bequest.data.tables import Column, Table
     from bequest.model.objectives import Objective
 
 Loss: TypeAlias = Literal["logistic", "softmax", "least_squares", "huber"]
 CLASSIFIERS = ("logistic", "softmax")
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """How a model did: the share of samples it classified right, overall and class by class.
-
-    The recall of a class without samples is None.
-    """
-
-    accuracy: float
-    recall: Mapping[str, float | None]
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Exam:
-    """Samples with known classes, to grade a model on.
-
-    Attributes:
-        X: the features, as the model was trained on.
-        y: the classes, numbered from 0.
-        classes: their names.
-        on: whether the model has seen these samples (``"training"``) or not (``"test"``).
-    """
-
-    X: Matrix
-    y: Indices
-    classes: tuple[str, ...]
-    on: Literal["test", "training"]
-
-    def __post_init__(self) -> None:
-        refuse_masked(self.X, "X", InvalidData)
-        refuse_masked(self.y, "y", InvalidData)
-
-    def __repr__(self) -> str:
-        """Return the shapes of its arrays, and not what is in them."""
-        classes = len(self.classes)
-        return f"Exam(X {self.X.shape}, y {self.y.shape}, classes={classes}, on={self.on!r})"
-
-    def predict(self, x: Vector) -> Indices:
-        """Return the class of every sample, for the parameters of a Logistic or a Softmax.
-
-        >>> Exam(np.eye(2), np.array([0, 1]), ("no", "yes"), "test").predict(np.array([-1.0, 2.0]))
-        array([0, 1])
-        """
-        refuse_masked(x, "x", InvalidData)
-        features = self.X.shape[1]
-        if x.shape == (features,):
-            return (self.X @ x > 0).astype(np.intp)
-        if x.shape != (len(self.classes) * features,):
-            raise InvalidData(
-                f"A model with {x.size} parameters cannot classify samples with {features} "
-                f"features into {len(self.classes)} classes.",
-                remedy="Pass the parameters of a Logistic or a Softmax over these features.",
-            )
-        scores = self.X @ x.reshape(len(self.classes), features).T
-        predicted: Indices = scores.argmax(axis=1)
-        return predicted
-
-    def score(self, x: Vector) -> Score:
-        """Return the accuracy and the recalls of these parameters.
-
-        Raises:
-            NotFinite: they are not all numbers, so that no class is right.
-        """
-        if not np.isfinite(np.asarray(x, dtype=float)).all():
-            raise NotFinite(
-                "The parameters hold NaN or infinite entries.",
-                remedy="Grade a run that did not diverge: see run.status.",
-            )
-        right = self.predict(x) == self.y
-        recall = {
-            name: float(right[self.y == number].mean()) if (self.y == number).any() else None
-            for number, name in enumerate(self.classes)
-        }
-        return Score(float(right.mean()), recall)
+# What counts the same: every sample, as if all silos were one table; or every silo.
+Weigh: TypeAlias = Literal["samples", "silos"]
+# Whether a column of ones is appended, and whether it is penalised.
+Bias: TypeAlias = bool | Literal["unpenalised"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -112,6 +44,8 @@ class Samples:
         silo: the silo of every training sample; None without a silo column.
         rows: where in the table every training sample stands.
         exam: what to grade a model on; None where the label is a number to predict.
+        recipe: how rows of a table become such samples.
+        unpenalised: the columns of X that a penalty is to leave alone.
     """
 
     X: Matrix
@@ -121,6 +55,8 @@ class Samples:
     silo: Column | None
     rows: Indices
     exam: Exam | None
+    recipe: Recipe
+    unpenalised: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("X", "y", "silo", "rows"):
@@ -142,10 +78,13 @@ def select(
     features: Sequence[str] | None = None,
     silo: str | None = None,
     standardise: bool = True,
-    bias: bool = True,
+    bias: Bias = True,
+    impute: Literal["mean"] | None = None,
+    categories: Mapping[str, Sequence[str] | Literal["agree"]] | None = None,
     classes: bool = True,
     test_fraction: float | None = None,
     seed: int = 0,
+    total: Total | None = None,
 ) -> Samples:
     """Choose columns of a table to learn from.
 
@@ -155,10 +94,15 @@ def select(
         features: from what; by default, all other columns with numbers in them.
         silo: which silo a row belongs to.
         standardise: shift and scale every feature to mean 0 and deviation 1 (in training).
-        bias: append a column of ones.
+        bias: append a column of ones; ``"unpenalised"`` leaves it out of the penalty.
+        impute: ``"mean"`` fills in for missing numbers, with a feature that says that they were
+            missing, and makes a category of missing ones; by default they are refused.
+        categories: columns that hold categories, and which: a feature each. ``"agree"`` takes those
+            that some silo knows.
         classes: whether the label names a class, or is a number to predict.
         test_fraction: the share of every class that is kept for testing; None for no test.
         seed: of that choice.
+        total: how silos add up their sums (``bequest.phases.total``); by default they are added.
 
     Raises:
         InvalidData: a column or a cell is not what it should be.
@@ -169,8 +113,8 @@ def select(
     >>> samples.y.tolist(), samples.classes, samples.X[0].round(2).tolist()
     ([0.0, 0.0, 1.0, 1.0], ('no', 'yes'), [-1.34, 1.0])
     """
-    names = feature_names(table, features, label=label, silo=silo)
-    raw = np.concatenate([table.numbers(name) for name in names], axis=1)
+    kinds = dict(categories or {})
+    names = feature_names(table, features, label=label, silo=silo, categories=kinds)
     belongs = None if silo is None else _silo(table, silo)
     if classes:
         y, known = _classes(table, label)
@@ -187,22 +131,37 @@ def select(
                 "for testing.",
                 remedy="Use a smaller test fraction, or another seed.",
             )
-    X = _prepared(raw, train, standardise=standardise, bias=bias)
+    parts = [train] if belongs is None else partition.by_column(belongs[train])
+    silos = [train] if belongs is None else [train[rows] for rows in parts]
+    recipe = agree(
+        table,
+        silos,
+        _columns(table, names, kinds, silos, impute=_imputes(impute)),
+        standardise=standardise,
+        bias=bool(bias),
+        total=_added if total is None else total,
+    )
+    X = recipe.matrix(table)
+    learned, tested = (X, X) if test_fraction is None else (X[train], X[test])
+    for part in (learned, tested):
+        part.setflags(write=False)
     return Samples(
-        X=frozen(X[train]),
+        X=learned,
         y=frozen(y[train]),
-        features=tuple(_spelled(table, names)),
+        features=recipe.features,
         classes=known,
         silo=None if belongs is None else belongs[train],
         rows=train,
         exam=Exam(
-            frozen(X[test]),
+            tested,
             y[test].astype(np.intp),
             known,
             "training" if test_fraction is None else "test",
         )
         if classes
         else None,
+        recipe=recipe,
+        unpenalised=(X.shape[1] - 1,) if is_unpenalised(bias) else (),
     )
 
 
@@ -213,10 +172,9 @@ def problem_of(
     loss: Loss,
     l2: float = 0.0,
     delta: float = 1.0,
+    weigh: Weigh = "samples",
 ) -> Problem:
     """Return the problem in which every silo holds the loss of its own samples.
-
-    All losses are divided by the mean size of a silo, so that every sample weighs alike.
 
     Args:
         samples: what to learn from.
@@ -224,6 +182,9 @@ def problem_of(
         loss: which loss.
         l2: weight of the penalty l2/2 |x|^2, in every silo.
         delta: where a Huber loss becomes linear.
+        weigh: ``"samples"``: every sample counts the same, so that the optimum is that of the
+            pooled table (all losses are divided by the mean size of a silo). ``"silos"``: every
+            silo counts the same, however many samples it has.
 
     >>> from bequest.data import Table
     >>> table = Table({"age": [30, 40, 50, 60], "ill": ["no", "yes", "no", "yes"]})
@@ -231,7 +192,7 @@ def problem_of(
     >>> problem_of(samples, partition.iid(4, n=2, seed=0), loss="logistic", l2=0.1).n
     2
     """
-    divisor = sum(silo.size for silo in silos) / len(silos)
+    divisor = pooled_divisor([silo.size for silo in silos], weigh)
     if samples.classes and loss not in ("logistic", "softmax"):
         raise InvalidData(
             f"The labels are {len(samples.classes)} classes, and a loss of the kind {loss!r} fits "
@@ -253,10 +214,21 @@ def problem_of(
                 l2=l2,
                 delta=delta,
                 divisor=divisor,
+                unpenalised=samples.unpenalised,
             )
             for rows in silos
         ]
     )
+
+
+def pooled_divisor(sizes: Sequence[float], weigh: Weigh) -> float | None:
+    """Return what the losses of silos of these sizes are divided by; None for each its own."""
+    if weigh not in get_args(Weigh):
+        raise InvalidData(
+            f"weigh is {weigh!r}.",
+            remedy='Use "samples", so that every sample counts the same, or "silos".',
+        )
+    return float(sum(sizes)) / len(sizes) if weigh == "samples" else None
 
 
 def loss_of(
@@ -268,34 +240,44 @@ def loss_of(
     l2: float,
     delta: float,
     divisor: float | None,
+    unpenalised: Sequence[int] = (),
 ) -> Objective:
     """Return the loss of one silo's samples; see ``problem_of``."""
     if loss == "softmax":
-        return Softmax(X, y, classes, l2, divisor=divisor)
+        return Softmax(X, y, classes, l2, divisor=divisor, unpenalised=unpenalised)
     if loss == "logistic":
-        return Logistic(X, y, l2, divisor=divisor)
+        return Logistic(X, y, l2, divisor=divisor, unpenalised=unpenalised)
     if loss == "huber":
-        return Huber(X, y, delta, l2, divisor=divisor)
-    return LeastSquares(X, y, l2, divisor=divisor)
-
-
-def label_of(value: Any) -> str:  # noqa: ANN401 - a cell
-    """Return a cell as people write it: 7 and not 7.0."""
-    if isinstance(value, float) and math.isfinite(value) and value == int(value):
-        return str(int(value))
-    return str(value)
+        return Huber(X, y, delta, l2, divisor=divisor, unpenalised=unpenalised)
+    return LeastSquares(X, y, l2, divisor=divisor, unpenalised=unpenalised)
 
 
 def feature_names(
-    table: Table, wanted: Sequence[str] | None, *, label: str, silo: str | None
+    table: Table,
+    wanted: Sequence[str] | None,
+    *,
+    label: str,
+    silo: str | None,
+    categories: Collection[str] = (),
 ) -> list[str]:
     """Return the columns to learn from, or say which of those wanted is none."""
     others = {label: "label", silo: "silo column"}
-    for name in others:
+    for name in (*others, *categories):
         if name is not None:
             table.column(name)
+    for name in categories:
+        if name in others or (wanted is not None and name not in wanted):
+            raise InvalidData(
+                f'{table.source}, column "{name}": has categories, but is '
+                f"{'the ' + others[name] if name in others else 'none of the features'}.",
+                remedy="Declare categories of features only.",
+            )
     if wanted is None:
-        found = [n for n in table.columns if n not in others and table.is_numeric(n)]
+        found = [
+            name
+            for name in table.columns
+            if name not in others and (name in categories or table.is_numeric(name))
+        ]
         if not found:
             raise InvalidData(
                 f"{table.source} has no column of numbers besides label and silo.",
@@ -316,13 +298,58 @@ def feature_names(
     return list(wanted)
 
 
-def _spelled(table: Table, names: Iterable[str]) -> Iterator[str]:
+def _columns(
+    table: Table,
+    names: Sequence[str],
+    categories: Mapping[str, Sequence[str] | Literal["agree"]],
+    silos: Sequence[Indices],
+    *,
+    impute: bool,
+) -> list[Number | Category]:
+    """Return the columns to learn from, before silos have agreed on their numbers."""
+    found: list[Number | Category] = []
     for name in names:
+        if name in categories:
+            given = categories[name]
+            if given == "agree":
+                found.append(vocabulary(table, name, silos, impute=impute))
+            else:
+                found.append(_declared(table, name, given, impute=impute))
+            continue
         column = table.column(name)
-        if column.ndim == 1:
-            yield name
-        else:
-            yield from (f"{name}[{part}]" for part in range(column.shape[1]))
+        parts = [None] if column.ndim == 1 else range(column.shape[1])
+        found += [Number(name, part, impute=impute) for part in parts]
+    return found
+
+
+def _declared(table: Table, name: str, given: Sequence[str], *, impute: bool) -> Category:
+    values = [given] if isinstance(given, str) else [label_of(value) for value in given]
+    if isinstance(given, str) or not values or len({*values}) < len(values) or "" in values:
+        raise InvalidData(
+            f'{table.source}, column "{name}": its categories are given as {given!r}.',
+            remedy='List them, each once, or write "agree" for those that some silo knows.',
+        )
+    return Category(name, tuple(values), impute)
+
+
+def _imputes(impute: str | None) -> bool:
+    if impute not in (None, "mean"):
+        raise InvalidData(
+            f"impute is {impute!r}.", remedy='Use "mean", or leave it out to refuse missing values.'
+        )
+    return impute == "mean"
+
+
+def is_unpenalised(bias: object) -> bool:
+    """Whether the penalty is to leave the bias alone; refuses what says neither."""
+    if not isinstance(bias, bool) and bias != "unpenalised":
+        raise InvalidData(f"bias is {bias!r}.", remedy='Use True, False or "unpenalised".')
+    return bias == "unpenalised"
+
+
+def _added(parts: Sequence[Vector]) -> Vector:
+    total: Vector = np.sum(parts, axis=0)
+    return total
 
 
 def _silo(table: Table, name: str) -> Column:
@@ -344,11 +371,3 @@ def _classes(table: Table, label: str) -> tuple[Vector, tuple[str, ...]]:
             remedy="Name a label with at least two classes.",
         )
     return number.astype(float), tuple(label_of(value) for value in values.tolist())
-
-
-def _prepared(raw: Matrix, train: Indices, *, standardise: bool, bias: bool) -> Matrix:
-    X = raw
-    if standardise:
-        spread = raw[train].std(axis=0)
-        X = (raw - raw[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return np.column_stack([X, np.ones(X.shape[0])]) if bias else X

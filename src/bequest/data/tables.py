@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
+import math
+import numbers
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,7 +18,7 @@ from bequest.core.arrays import first_masked, frozen
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -49,7 +53,7 @@ class Table:
 
     columns: Mapping[str, Column]
     source: str = "the table"
-    lines: tuple[int, ...] | None = None
+    lines: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         columns = {name: self._clean(name, values) for name, values in self.columns.items()}
@@ -76,7 +80,7 @@ class Table:
         if column.dtype.kind in "biuf" and column.ndim in (1, 2) and 0 not in column.shape[1:]:
             return frozen(column)
         if column.dtype.kind in "US" and column.ndim == 1:
-            column = column.astype(str)
+            column = column.astype(str, copy=False)
             column.setflags(write=False)
             return column
         raise InvalidData(
@@ -115,29 +119,39 @@ class Table:
         column = self.column(name)
         return column.dtype.kind == "f" or any(looks_like_a_number(cell) for cell in column)
 
-    def numbers(self, name: str) -> Matrix:
-        """Return a column as finite numbers, rows by 1 (or by the width of the block)."""
+    def numbers(self, name: str, *, missing: bool = False) -> Matrix:
+        """Return a column as finite numbers, rows by 1 (or by the width of the block).
+
+        Where cells may be missing, those that are empty or NaN are NaN.
+        """
         column = self.column(name)
         if column.dtype.kind == "f":
             block = column.reshape(self.rows, -1)
         else:
             for row, cell in enumerate(column):
-                if number_in(cell) is None:
+                if number_in(cell) is None and (cell or not missing):
                     is_what = f'is "{cell}", which is not a number' if cell else "is empty"
                     raise InvalidData(
                         f"{self.where(row, name)}: {is_what}.",
                         remedy="Correct the cell, or choose features without this column.",
                     )
-            block = np.array([[float(cell)] for cell in column])
-        wrong = np.argwhere(~np.isfinite(block))
+            block = np.array([[float(cell or "nan")] for cell in column])
+        wrong = np.argwhere(np.isinf(block) if missing else ~np.isfinite(block))
         if wrong.size:
             row, part = (int(index) for index in wrong[0])
             full_name = name if column.ndim == 1 else f"{name}[{part}]"
             raise InvalidData(
                 f"{self.where(row, full_name)}: is {block[row, part]}.",
-                remedy="Remove the row, or fill in the missing value first.",
+                remedy="Remove the row, fill in the missing value, or have it imputed.",
             )
         return block
+
+    def cells(self, name: str, *, missing: bool = False) -> list[str]:
+        """Return a column as text, 7 and not 7.0; empty where a cell is missing and may be."""
+        if not missing:
+            return [label_of(value) for value in self.names(name).tolist()]
+        values = self.column(name).tolist()
+        return ["" if value != value else label_of(value) for value in values]
 
     def names(self, name: str) -> Column:
         """Return a column whose cells name something (a class, a silo): none may be missing."""
@@ -155,6 +169,52 @@ class Table:
                 remedy="Remove the row, or fill in the missing value first.",
             )
         return column
+
+
+def as_table(data: Any) -> Table:  # noqa: ANN401 - a Table, a DataFrame, an Arrow table, a mapping
+    """Return columns by name, from a DataFrame, an Arrow table or a mapping; a Table as it is.
+
+    What is missing is NaN among numbers and empty among texts. Dates are refused: a model needs to
+    be told what of them counts.
+    """
+    if isinstance(data, Table):
+        return data
+    if hasattr(data, "to_pydict"):  # pyarrow
+        columns = {name: data.column(name).to_pylist() for name in data.column_names}
+    elif hasattr(data, "columns") and hasattr(data, "__getitem__"):  # pandas, polars
+        columns = {str(name): data[name].to_list() for name in data.columns}
+    elif isinstance(data, Mapping):
+        return Table(data)
+    else:
+        raise InvalidData(
+            f"A {type(data).__name__} is no table.",
+            remedy="Pass a DataFrame, an Arrow table, or a mapping from names to columns.",
+        )
+    source = f"the {type(data).__name__}"
+    return Table({name: _cells(source, name, cells) for name, cells in columns.items()}, source)
+
+
+def _cells(source: str, name: str, cells: list[Any]) -> Column:
+    kinds = {type(cell) for cell in cells if not _is_missing(cell)}
+    if any(issubclass(kind, datetime.date | datetime.time | datetime.timedelta) for kind in kinds):
+        raise InvalidData(
+            f'{source}, column "{name}": holds dates.',
+            remedy="Make numbers of them, such as days since admission, or leave the column out.",
+        )
+    if all(issubclass(kind, numbers.Real | np.bool_) for kind in kinds):
+        return np.array([math.nan if _is_missing(cell) else float(cell) for cell in cells])
+    return np.array(["" if _is_missing(cell) else str(cell) for cell in cells], dtype=str)
+
+
+def _is_missing(cell: object) -> bool:
+    return cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def label_of(value: Any) -> str:  # noqa: ANN401 - a cell
+    """Return a cell as people write it: 7 and not 7.0."""
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        return str(int(value))
+    return str(value)
 
 
 def number_in(cell: str) -> float | None:

@@ -29,6 +29,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 
 from bequest.model.objectives.network import Network
 from bequest.model.problem import Problem
@@ -148,6 +149,9 @@ class _Content:
                 return _hashed("logger", value.name.encode())
             case memoryview():
                 return self._parts("memory", value.tobytes())
+            case _ if issparse(value):  # what it remembers of its own form is no part of it
+                held = value.tocsr()
+                return self._parts("sparse", held.shape, held.indptr, held.indices, held.data)
             case Problem() | Network():
                 return self._parts("problem", kind, value.content())
         return self._object(value)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
+from scipy.sparse import issparse
 
 from bequest.core.samples import Clusters, principal
 from bequest.errors import InvalidObjective, InvalidWill
@@ -94,6 +95,12 @@ def table_of(objective: Objective) -> SampleTable:
             f"A {type(loss).__name__} has no samples that an heir could replay.",
             remedy="Use another will for this node, such as wills.Adaptive(), or a loss with "
             "samples: Logistic, Softmax, LeastSquares, Huber, bequest.torch or bequest.jax.",
+        )
+    if loss.sample_weight is not None or loss.unpenalised or issparse(loss.X):
+        raise InvalidWill(
+            f"A {type(loss).__name__} with sample weights, sparse samples or coefficients without "
+            "a penalty cannot be replayed: points stand for samples that count alike.",
+            remedy="Use another will for this node, such as wills.Adaptive().",
         )
     classes = isinstance(loss, Logistic | Softmax)
     return SampleTable(

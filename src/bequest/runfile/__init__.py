@@ -8,13 +8,14 @@ about it. ``bequest docs run-file`` describes every key.
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
-from bequest import files, memory
-from bequest.data import Exam
+from bequest import files, memory, phases
+from bequest.data import Exam, Samples
 from bequest.engines import Engine
 from bequest.errors import BequestError, InvalidRunFile
 from bequest.runfile import sizes
@@ -33,9 +34,10 @@ from bequest.runfile.tables import TableProblem
 from bequest.solver import prepare_each
 
 if TYPE_CHECKING:
+    from bequest.data.recipe import Total
     from bequest.model.plan import Plan
 
-__all__ = ["Job", "RunFile", "load", "understand"]
+__all__ = ["Job", "RunFile", "load", "parsed", "read", "understand", "understood"]
 
 
 # Maximum length of a run file in bytes; a million edges take half of it.
@@ -127,15 +129,20 @@ class WholeFile(Section):
 class Job:
     """One run of a file, with its label and seed.
 
-    ``prepared`` is its plan, or why it cannot be run, though others may. ``exam`` is what to grade
-    the model on, where the problem is to classify.
+    ``prepared`` is its plan, or why it cannot be run, though others may. ``samples`` are what it
+    learns from, where the problem is a table.
     """
 
     label: str
     seed: int
     prepared: "Plan | BequestError"
     engine: Engine
-    exam: Exam | None = None
+    samples: Samples | None = None
+
+    @property
+    def exam(self) -> Exam | None:
+        """What to grade the model on, where the problem is to classify."""
+        return None if self.samples is None else self.samples.exam
 
     @property
     def plan(self) -> "Plan":
@@ -210,12 +217,13 @@ class RunFile:
     def _jobs(self, seed: int) -> Iterator[Job]:
         content = self.content
         sizes.check(content, self.path)
-        exam = None
+        engine = content.engine.build(seed)
+        samples = None
         if isinstance(content.problem, TableProblem):
-            problem, exam = content.problem.build_with_exam(seed)
+            samples = content.problem.samples(seed, self._total(seed, engine))
+            problem = content.problem.split(samples, seed)
         else:
             problem = content.problem.build(seed)
-        engine = content.engine.build(seed)
         plans = prepare_each(
             [entry.build_all() for entry in content.wills],
             unplanned=getattr(engine, "unplanned", False),
@@ -233,7 +241,18 @@ class RunFile:
             optimum=None if content.optimum == "none" else content.optimum,
         )
         for title, plan in zip(self.wills, plans, strict=True):
-            yield Job(title, seed, plan, engine, exam)
+            yield Job(title, seed, plan, engine, samples)
+
+    def _total(self, seed: int, engine: Engine) -> "Total | None":
+        """Return how silos add up their sums: as nodes of the same network, if they have names.
+
+        A cluster is not asked for that: the table is here, and so are the sums.
+        """
+        content = self.content
+        if not self.silos or self.engine == "ray":
+            return None
+        graph = content.graph.build(n=len(self.silos), seed=seed)
+        return partial(phases.total, graph=graph, engine=engine)
 
 
 def load(path: Path) -> RunFile:
@@ -242,7 +261,7 @@ def load(path: Path) -> RunFile:
     Raises:
         InvalidRunFile: it cannot be read, or not be understood.
     """
-    return understand(_read(path), path)
+    return understand(read(path), path)
 
 
 def understand(text: str, path: Path, *, method: Mapping[str, object] | None = None) -> RunFile:
@@ -256,23 +275,39 @@ def understand(text: str, path: Path, *, method: Mapping[str, object] | None = N
     Raises:
         InvalidRunFile: it cannot be understood.
     """
+    document = parsed(text, path)
+    if "sweep" in document:
+        raise InvalidRunFile(
+            f"{path} has a [sweep], which is many runs with different settings.",
+            remedy="Only bequest run carries those out; name a file without one here.",
+        )
+    if method is not None:
+        document.setdefault("method", dict(method))
+    return understood(document, text, path)
+
+
+def parsed(text: str, path: Path) -> dict[str, Any]:
+    """Return what TOML says, or why it is none."""
     try:
-        document = tomllib.loads(text)
+        return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidRunFile(
             f"{path} is not TOML: {error}.",
             remedy="Correct that line; bequest docs run-file shows the format.",
         ) from error
+
+
+def understood(document: dict[str, Any], text: str, path: Path) -> RunFile:
+    """Check what a run file says; ``text`` is how it says that."""
     try:
-        if method is not None:
-            document.setdefault("method", dict(method))
         context = {"folder": path.parent}
         return RunFile(path, text, WholeFile.model_validate(document, context=context))
     except ValidationError as error:
         raise refuse(path, mistakes_in(error, document, top=WholeFile.model_fields)) from error
 
 
-def _read(path: Path) -> str:
+def read(path: Path) -> str:
+    """Return the text of a run file, or say why it cannot be read."""
     try:
         if files.is_named_pipe(path):
             raise OSError(None, "it is a named pipe, which would keep its reader waiting")

@@ -9,7 +9,8 @@ import numpy as np
 from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
 from bequest import data
-from bequest.data.samples import CLASSIFIERS, Loss, label_of
+from bequest.data.samples import CLASSIFIERS, Loss, Weigh
+from bequest.data.tables import label_of
 from bequest.errors import BequestError
 from bequest.model import partition
 from bequest.model.problem import Problem
@@ -17,6 +18,7 @@ from bequest.runfile.fields import Count, Section, refusal
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Indices
+    from bequest.data.recipe import Total
 
 Silos = Annotated[Count, Field(ge=2)]
 Answer = TypeVar("Answer")
@@ -94,6 +96,12 @@ class TableProblem(Section):
     features: Annotated[list[str], Field(min_length=1)] | None = None
     standardise: bool = True
     bias: bool = True
+    penalise_bias: bool = True
+    impute: Literal["mean"] | None = None
+    categories: dict[str, Literal["agree"] | Annotated[list[str], Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
+    weigh: Weigh = "samples"
     silo: str | None = None
     partition: AnyPartition | None = None
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
@@ -155,6 +163,7 @@ class TableProblem(Section):
             (("label",), self.label),
             (("silo",), self.silo),
             *((("features", i), name) for i, name in enumerate(self.features or ())),
+            *((("categories", name), name) for name in self.categories),
         ]
         if isinstance(self.partition, SortedChunks):
             named += [(("partition", "by", i), n) for i, n in enumerate(self.partition.by or ())]
@@ -177,32 +186,41 @@ class TableProblem(Section):
         """The values of the silo column, in the order of the nodes."""
         return self._silos
 
-    def build_with_exam(self, seed: int) -> tuple[Problem, data.Exam | None]:
-        """Return the problem of this seed, and what to grade its models on."""
-        samples = self._select(self.test_fraction, seed)
+    def samples(self, seed: int, total: "Total | None" = None) -> data.Samples:
+        """Return the samples of this seed; ``total`` is how silos add up their sums."""
+        return self._select(self.test_fraction, seed, total)
+
+    def split(self, samples: data.Samples, seed: int) -> Problem:
+        """Return the problem in which every silo has its own samples."""
         if self.partition is None:
             assert samples.silo is not None  # noqa: S101 - one of the two is there
             rows = partition.by_column(samples.silo)
         else:
             rows = self.partition.split(samples, self._table, seed)
-        problem = data.problem_of(samples, rows, loss=self.loss, l2=self.l2, delta=self.delta)
-        return problem, samples.exam
+        return data.problem_of(
+            samples, rows, loss=self.loss, l2=self.l2, delta=self.delta, weigh=self.weigh
+        )
 
     def build(self, seed: int) -> Problem:
         """Return the problem of this seed."""
-        return self.build_with_exam(seed)[0]
+        return self.split(self.samples(seed), seed)
 
-    def _select(self, test_fraction: float | None, seed: int) -> data.Samples:
+    def _select(
+        self, test_fraction: float | None, seed: int, total: "Total | None" = None
+    ) -> data.Samples:
         return data.select(
             self._table,
             label=self.label,
             features=self.features,
             silo=self.silo,
             standardise=self.standardise,
-            bias=self.bias,
+            bias=self.bias if self.penalise_bias or not self.bias else "unpenalised",
+            impute=self.impute,
+            categories=self.categories,
             classes=self.loss in CLASSIFIERS,
             test_fraction=test_fraction,
             seed=seed,
+            total=total,
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from bequest.core.curvature import Curvature
 from bequest.errors import InvalidLabels
 from bequest.model.objectives.base import checked_scalar
-from bequest.model.objectives.samples import SampleLoss, SampleStack, gram_ends
+from bequest.model.objectives.samples import SampleLoss, SampleStack, quadratic_ends
 from bequest.model.overrides import replaced
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from bequest.core.arrays import Matrix, Tensor, Vector
+    from bequest.model.objectives.rows import Features
 
 
 class LinearModel(SampleLoss):
@@ -33,9 +34,16 @@ class LinearModel(SampleLoss):
     highest: ClassVar[float] = 1.0
 
     def __init__(
-        self, X: ArrayLike, y: ArrayLike, l2: float = 0.0, *, divisor: float | None = None
+        self,
+        X: ArrayLike | Features,
+        y: ArrayLike,
+        l2: float = 0.0,
+        *,
+        divisor: float | None = None,
+        sample_weight: ArrayLike | None = None,
+        unpenalised: Sequence[int] = (),
     ) -> None:
-        super().__init__(X, y, l2, divisor)
+        super().__init__(X, y, l2, divisor, sample_weight, unpenalised)
 
     @property
     def dim(self) -> int:
@@ -43,8 +51,15 @@ class LinearModel(SampleLoss):
         return int(self.X.shape[1])
 
     def _certify(self) -> Curvature:
-        least, most = gram_ends(self.X, self.divisor)
-        return Curvature(self.l2 + self.lowest * least, self.l2 + self.highest * most)
+        if not self.unpenalised:
+            least, most = self._ends()
+            return Curvature(self.l2 + self.lowest * least, self.l2 + self.highest * most)
+        penalty = self._penalty(self.dim)
+        low, high = (
+            quadratic_ends(self._weighted, self.divisor / bend, penalty) if bend else (0.0, 0.0)
+            for bend in (self.lowest, self.highest)
+        )
+        return Curvature(low[0], high[1])
 
     @property
     def family(self) -> Hashable:
@@ -95,29 +110,24 @@ class LinearStack(SampleStack):
         """Huber losses do, too."""
         return isinstance(self._loss, LeastSquares | Huber)
 
-    def _predict(self, X: Matrix) -> Matrix:
-        predictions: Matrix = np.matvec(self.X, X)
-        return predictions
-
     def _pull_back(self, samples: Matrix) -> Matrix:
-        combined: Matrix = np.vecmat(samples * self.weight, self.X)
-        return combined
+        return self.rows.combine(samples * self.weight)
 
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
-        losses = self._loss.losses(self._predict(X), self.y) * self.weight
-        values: Vector = losses.sum(axis=1) + self.l2[:, 0] / 2 * np.vecdot(X, X)
+        losses = self._loss.losses(self.rows.predict(X), self.y) * self.weight
+        values: Vector = losses.sum(axis=1) + self.penalties(X)
         return values
 
     def gradients(self, X: Matrix, out: Matrix) -> None:
         """Write grad f_i(x_i) into ``out``."""
-        np.multiply(self.l2, X, out=out)
-        out += self._pull_back(self._loss.slopes(self._predict(X), self.y))
+        np.multiply(self.penalty, X, out=out)
+        out += self._pull_back(self._loss.slopes(self.rows.predict(X), self.y))
 
     def products(self, X: Matrix, V: Matrix) -> Matrix:
         """Return the Hessian-vector products."""
-        bends = self._loss.bends(self._predict(X), self.y)
-        return self.l2 * V + self._pull_back(bends * self._predict(V))
+        bends = self._loss.bends(self.rows.predict(X), self.y)
+        return self.penalty * V + self._pull_back(bends * self.rows.predict(V))
 
     def total_hessian(self, x: Vector) -> Matrix:
         """Return the sum of the members' Hessians at one point."""
@@ -128,31 +138,29 @@ class LinearStack(SampleStack):
         return self._gram(self._loss.secants(self._predict_all(x), self.y))
 
     def _predict_all(self, x: Vector) -> Matrix:
-        return self._predict(np.broadcast_to(x, self.shape))
+        return self.rows.predict(np.broadcast_to(x, self.shape))
 
     def _gram(self, bends: Matrix) -> Matrix:
-        rows = self.X.reshape(-1, self.shape[1])
-        total: Matrix = rows.T @ ((bends * self.weight).reshape(-1, 1) * rows)
-        return total + float(self.l2.sum()) * np.eye(self.shape[1])
+        return self.rows.gram(bends * self.weight) + np.diag(self.whole_penalty)
 
     def bounds(self) -> Tensor:
         """Return the Hessians if every sample bent as much as it can."""
-        grams: Tensor = np.einsum("nk,nkd,nke->nde", self.weight, self.X, self.X, optimize=True)
-        return self._loss.highest * grams + self.l2[:, :, None] * np.eye(self.shape[1])
+        grams = self._loss.highest * self.rows.grams(self.weight)
+        return grams + self.penalty[:, :, None] * np.eye(self.shape[1])
 
     def ceiling(self) -> Vector:
         """Return the diagonal of the Hessian if every sample bent as much as it can."""
-        squares: Vector = np.einsum("nk,nkd,nkd->d", self.weight, self.X, self.X)
-        return self._loss.highest * squares + float(self.l2.sum())
+        return self._loss.highest * self.rows.squares(self.weight) + self.whole_penalty
 
     def terms(self, x: Vector, scale: Vector) -> Vector:  # noqa: ARG002 - a formula
         """Return the terms of the sum over the samples and, through their bends, of a_k'x - y_k."""
         predictions = self._predict_all(x)
         slopes = np.abs(self._loss.slopes(predictions, self.y))
-        inside = np.abs(self.X) @ np.abs(x) + np.abs(self.y)
+        sizes = self.rows.absolute()
+        inside = sizes.predict(np.broadcast_to(np.abs(x), self.shape)) + np.abs(self.y)
         samples = (slopes + self._loss.bends(predictions, self.y) * inside) * self.weight
-        total: Vector = np.vecmat(samples, np.abs(self.X)).sum(axis=0)
-        return total + float(self.l2.sum()) * np.abs(x)
+        total: Vector = sizes.combine(samples).sum(axis=0)
+        return total + self.whole_penalty * np.abs(x)
 
 
 class Logistic(LinearModel):
@@ -166,9 +174,18 @@ class Logistic(LinearModel):
     highest = 0.25
 
     def __init__(
-        self, X: ArrayLike, y: ArrayLike, l2: float = 0.0, *, divisor: float | None = None
+        self,
+        X: ArrayLike | Features,
+        y: ArrayLike,
+        l2: float = 0.0,
+        *,
+        divisor: float | None = None,
+        sample_weight: ArrayLike | None = None,
+        unpenalised: Sequence[int] = (),
     ) -> None:
-        super().__init__(X, y, l2, divisor=divisor)
+        super().__init__(
+            X, y, l2, divisor=divisor, sample_weight=sample_weight, unpenalised=unpenalised
+        )
         seen = np.unique(self.y)
         if not (np.isin(seen, (-1.0, 1.0)).all() or np.isin(seen, (0.0, 1.0)).all()):
             raise InvalidLabels(
@@ -235,14 +252,18 @@ class Huber(LinearModel):
 
     def __init__(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Features,
         y: ArrayLike,
         delta: float = 1.0,
         l2: float = 0.0,
         *,
         divisor: float | None = None,
+        sample_weight: ArrayLike | None = None,
+        unpenalised: Sequence[int] = (),
     ) -> None:
-        super().__init__(X, y, l2, divisor=divisor)
+        super().__init__(
+            X, y, l2, divisor=divisor, sample_weight=sample_weight, unpenalised=unpenalised
+        )
         self.delta = checked_scalar(delta, "delta", positive=True)
 
     def _parameters(self) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from bequest.core.arrays import is_whole
 from bequest.core.curvature import Curvature
 from bequest.errors import InvalidLabels, InvalidObjective
-from bequest.model.objectives.samples import SampleLoss, SampleStack, gram_ends
+from bequest.model.objectives.samples import SampleLoss, SampleStack
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from bequest.core.arrays import Matrix, Tensor, Vector
+    from bequest.model.objectives.rows import Features
 
 
 class Softmax(SampleLoss):
@@ -29,14 +30,16 @@ class Softmax(SampleLoss):
 
     def __init__(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Features,
         y: ArrayLike,
         classes: int,
         l2: float = 0.0,
         *,
         divisor: float | None = None,
+        sample_weight: ArrayLike | None = None,
+        unpenalised: Sequence[int] = (),
     ) -> None:
-        super().__init__(X, y, l2, divisor)
+        super().__init__(X, y, l2, divisor, sample_weight, unpenalised)
         if not is_whole(classes, least=2):
             raise InvalidObjective(f"classes is {classes}.", remedy="Pass a whole number >= 2.")
         self.classes = int(classes)
@@ -54,8 +57,9 @@ class Softmax(SampleLoss):
         return self.classes * int(self.X.shape[1])
 
     def _certify(self) -> Curvature:
-        # The Hessian of log-sum-exp, diag(p) - pp', has no eigenvalue above 1/2.
-        return Curvature(self.l2, self.l2 + gram_ends(self.X, self.divisor)[1] / 2)
+        # The Hessian of log-sum-exp, diag(p) - pp', has no eigenvalue above 1/2. Nothing bends
+        # where all classes move alike, so that only the penalty makes a loss strongly convex.
+        return Curvature(self._floor, self.l2 + self._ends()[1] / 2)
 
     @property
     def family(self) -> Hashable:
@@ -77,9 +81,7 @@ class SoftmaxStack(SampleStack):
         self._own = np.arange(self.y.size) * self.classes + self.y.astype(int).ravel()
 
     def _scores(self, X: Matrix) -> Tensor:
-        maps = X.reshape(X.shape[0], self.classes, self.X.shape[2])
-        scores: Tensor = self.X @ maps.transpose(0, 2, 1)
-        return scores
+        return self.rows.predict_each(X.reshape(X.shape[0], self.classes, self.rows.features))
 
     def _shares(self, X: Matrix) -> Tensor:
         scores = self._scores(X)
@@ -100,7 +102,7 @@ class SoftmaxStack(SampleStack):
 
     def _pull_back(self, samples: Tensor) -> Matrix:
         weighted = samples * self.weight[:, :, None]
-        return (weighted.transpose(0, 2, 1) @ self.X).reshape(self.shape)
+        return self.rows.combine_each(weighted).reshape(self.shape)
 
     def values(self, X: Matrix) -> Vector:
         """Return f_i(x_i) for every member."""
@@ -112,12 +114,12 @@ class SoftmaxStack(SampleStack):
         np.put_along_axis(others, first, 0.0, axis=2)
         # log1p keeps the digits of a small loss
         losses = np.log1p(others.sum(axis=2)) + (top[:, :, 0] - own)
-        total: Vector = (losses * self.weight).sum(axis=1) + self.l2[:, 0] / 2 * np.vecdot(X, X)
+        total: Vector = (losses * self.weight).sum(axis=1) + self.penalties(X)
         return total
 
     def gradients(self, X: Matrix, out: Matrix) -> None:
         """Write grad f_i(x_i) into ``out``."""
-        np.multiply(self.l2, X, out=out)
+        np.multiply(self.penalty, X, out=out)
         out += self._pull_back(self._misses(self._shares(X)))
 
     def products(self, X: Matrix, V: Matrix) -> Matrix:
@@ -126,46 +128,48 @@ class SoftmaxStack(SampleStack):
         # A shift of all scores changes nothing; after this one the largest share has none to lose.
         moves -= np.take_along_axis(moves, shares.argmax(axis=2, keepdims=True), axis=2)
         centred = shares * (moves - (shares * moves).sum(axis=2, keepdims=True))
-        return self.l2 * V + self._pull_back(centred)
+        return self.penalty * V + self._pull_back(centred)
 
     def bounds(self) -> Tensor:
         """Return half of the Gram matrix of the samples for every class, less what they share.
 
         diag(p) - pp' is at most (I - 11'/K)/2 for all shares p.
         """
-        grams = np.einsum("nk,nkd,nke->nde", self.weight, self.X, self.X, optimize=True)
+        grams = self.rows.grams(self.weight)
         centred = (np.eye(self.classes) - 1.0 / self.classes) / 2
         whole = np.array([np.kron(centred, gram) for gram in grams])
-        return whole + self.l2[:, :, None] * np.eye(self.shape[1])
+        return whole + self.penalty[:, :, None] * np.eye(self.shape[1])
 
     def ceiling(self) -> Vector:
         """Return the diagonal of the Hessian if every share were a half."""
-        squares = np.einsum("nk,nkd,nkd->d", self.weight, self.X, self.X) / 4
-        return np.tile(squares, self.classes) + float(self.l2.sum())
+        squares = self.rows.squares(self.weight) / 4
+        return np.tile(squares, self.classes) + self.whole_penalty
 
     def terms(self, x: Vector, scale: Vector) -> Vector:  # noqa: ARG002 - a formula
         """Return the terms of the sum over the samples and, through the shares, of the scores."""
         n, d = self.shape
         shares = self._shares(np.broadcast_to(x, (n, d)))
-        sizes = np.abs(self.X) @ np.abs(x).reshape(self.classes, -1).T
+        absolute = self.rows.absolute()
+        maps = np.abs(x).reshape(self.classes, -1)
+        sizes = absolute.predict_each(np.broadcast_to(maps, (n, *maps.shape)))
         own = shares * sizes
         bent = shares * (sizes - own + own.sum(axis=2, keepdims=True) - own)
         weighted = (np.abs(self._misses(shares)) + bent) * self.weight[:, :, None]
-        total: Vector = (weighted.transpose(0, 2, 1) @ np.abs(self.X)).sum(axis=0).reshape(d)
-        return total + float(self.l2.sum()) * np.abs(x)
+        total: Vector = absolute.combine_each(weighted).sum(axis=0).reshape(d)
+        return total + self.whole_penalty * np.abs(x)
 
     def total_hessian(self, x: Vector) -> Matrix:
         """Return the sum of the members' Hessians at one point."""
         n, d = self.shape
-        shares = self._shares(np.broadcast_to(x, (n, d))).reshape(-1, self.classes)
-        rows, weight = self.X.reshape(-1, self.X.shape[2]), self.weight.reshape(-1, 1)
-        total = np.zeros((self.classes, rows.shape[1], self.classes, rows.shape[1]))
+        shares = self._shares(np.broadcast_to(x, (n, d)))
+        features = self.rows.features
+        total = np.zeros((self.classes, features, self.classes, features))
         for one in range(self.classes):
             for other in range(one):
-                block = rows.T @ (shares[:, [one]] * shares[:, [other]] * weight * rows)
+                block = self.rows.gram(shares[:, :, one] * shares[:, :, other] * self.weight)
                 total[one, :, other, :] = total[other, :, one, :] = -block
                 # p (1 - p) is p times the sum of the others, which keeps its digits
                 total[one, :, one, :] += block
                 total[other, :, other, :] += block
-        hessian: Matrix = total.reshape(d, d) + float(self.l2.sum()) * np.eye(d)
+        hessian: Matrix = total.reshape(d, d) + np.diag(self.whole_penalty)
         return hessian

@@ -1,0 +1,165 @@
+"""The samples of several losses side by side, dense or sparse: predictions, and the way back.
+
+Every array of samples has a row per loss, padded to the longest with samples that have no features.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from scipy.sparse import block_diag, csr_array, issparse, vstack
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bequest.core.arrays import Matrix, Tensor, Vector
+
+# A matrix or a csr_array; SciPy has no types.
+Features: TypeAlias = Any
+
+
+class DenseRows:
+    """Samples as one array: losses by samples by features."""
+
+    def __init__(self, parts: Sequence[Matrix], longest: int) -> None:
+        self.X = np.zeros((len(parts), longest, parts[0].shape[1]))
+        for row, part in enumerate(parts):
+            self.X[row, : part.shape[0]] = part
+
+    @property
+    def features(self) -> int:
+        """How many features a sample has."""
+        return int(self.X.shape[2])
+
+    @property
+    def entries(self) -> float:
+        """How many numbers they are, but for the padding with nothing."""
+        return float(self.X.size)
+
+    def absolute(self) -> DenseRows:
+        """Return the same with the absolute values of all features."""
+        same = object.__new__(DenseRows)
+        same.X = np.abs(self.X)
+        return same
+
+    def predict(self, X: Matrix) -> Matrix:
+        """Return a_k'x_i for every sample k of every loss i."""
+        predictions: Matrix = np.matvec(self.X, X)
+        return predictions
+
+    def combine(self, samples: Matrix) -> Matrix:
+        """Return the sum over k of samples_ik a_k for every loss i."""
+        combined: Matrix = np.vecmat(samples, self.X)
+        return combined
+
+    def predict_each(self, maps: Tensor) -> Tensor:
+        """Return W_i a_k for every sample k of every loss i; the W_i are classes by features."""
+        scores: Tensor = self.X @ maps.transpose(0, 2, 1)
+        return scores
+
+    def combine_each(self, samples: Tensor) -> Tensor:
+        """Return the sum over k of samples_ik a_k', classes by features, for every loss i."""
+        combined: Tensor = samples.transpose(0, 2, 1) @ self.X
+        return combined
+
+    def gram(self, weights: Matrix) -> Matrix:
+        """Return the sum over all samples of all losses of weights_ik a_k a_k'."""
+        rows = self.X.reshape(-1, self.features)
+        total: Matrix = rows.T @ (weights.reshape(-1, 1) * rows)
+        return total
+
+    def grams(self, weights: Matrix) -> Tensor:
+        """Return the same for every loss."""
+        grams: Tensor = np.einsum("nk,nkd,nke->nde", weights, self.X, self.X, optimize=True)
+        return grams
+
+    def squares(self, weights: Matrix) -> Vector:
+        """Return the diagonal of ``gram``."""
+        diagonal: Vector = np.einsum("nk,nkd,nkd->d", weights, self.X, self.X)
+        return diagonal
+
+
+class SparseRows:
+    """Samples as one sparse matrix, a block per loss along its diagonal; nothing becomes dense."""
+
+    def __init__(self, parts: Sequence[csr_array], longest: int) -> None:
+        self.features = int(parts[0].shape[1])
+        padded = [_padded(part, longest) for part in parts]
+        self._set(csr_array(block_diag(padded, format="csr")), len(parts), longest)
+
+    def _set(self, blocks: csr_array, losses: int, longest: int) -> None:
+        self._blocks, self._losses, self._longest = blocks, losses, longest
+        self._back = csr_array(blocks.T)
+
+    @property
+    def entries(self) -> float:
+        """How many numbers they are."""
+        return float(self._blocks.nnz)
+
+    def absolute(self) -> SparseRows:
+        """Return the same with the absolute values of all features."""
+        same = object.__new__(SparseRows)
+        same.features = self.features
+        same._set(abs(self._blocks), self._losses, self._longest)
+        return same
+
+    def predict(self, X: Matrix) -> Matrix:
+        """Return a_k'x_i for every sample k of every loss i."""
+        predictions: Matrix = self._blocks @ np.ascontiguousarray(X).reshape(-1)
+        return predictions.reshape(self._losses, self._longest)
+
+    def combine(self, samples: Matrix) -> Matrix:
+        """Return the sum over k of samples_ik a_k for every loss i."""
+        combined: Matrix = self._back @ samples.reshape(-1)
+        return combined.reshape(self._losses, self.features)
+
+    def predict_each(self, maps: Tensor) -> Tensor:
+        """Return W_i a_k for every sample k of every loss i; the W_i are classes by features."""
+        classes = maps.shape[1]
+        columns = maps.transpose(0, 2, 1).reshape(-1, classes)
+        scores: Tensor = np.asarray(self._blocks @ columns)
+        return scores.reshape(self._losses, self._longest, classes)
+
+    def combine_each(self, samples: Tensor) -> Tensor:
+        """Return the sum over k of samples_ik a_k', classes by features, for every loss i."""
+        classes = samples.shape[2]
+        combined = np.asarray(self._back @ samples.reshape(-1, classes))
+        parts: Tensor = combined.reshape(self._losses, self.features, classes).transpose(0, 2, 1)
+        return parts
+
+    def gram(self, weights: Matrix) -> Matrix:
+        """Return the sum over all samples of all losses of weights_ik a_k a_k'."""
+        rows = vstack([self._part(loss) for loss in range(self._losses)], format="csr")
+        total: Matrix = (rows.T @ rows.multiply(weights.reshape(-1, 1))).toarray()
+        return total
+
+    def grams(self, weights: Matrix) -> Tensor:
+        """Return the same for every loss."""
+        parts = [self._part(loss) for loss in range(self._losses)]
+        pairs = zip(parts, weights, strict=True)
+        return np.array([(p.T @ p.multiply(w[:, None])).toarray() for p, w in pairs])
+
+    def squares(self, weights: Matrix) -> Vector:
+        """Return the diagonal of ``gram``."""
+        squared: Matrix = (self._back.power(2) @ weights.reshape(-1)).reshape(-1, self.features)
+        diagonal: Vector = squared.sum(axis=0)
+        return diagonal
+
+    def _part(self, loss: int) -> csr_array:
+        rows = slice(loss * self._longest, (loss + 1) * self._longest)
+        return self._blocks[rows, loss * self.features : (loss + 1) * self.features]
+
+
+Rows: TypeAlias = DenseRows | SparseRows
+
+
+def side_by_side(parts: Sequence[Features], longest: int) -> Rows:
+    """Return the samples of several losses, all of them dense or all sparse."""
+    return SparseRows(parts, longest) if issparse(parts[0]) else DenseRows(parts, longest)
+
+
+def _padded(part: csr_array, longest: int) -> csr_array:
+    rows, features = part.shape
+    ends = np.concatenate([part.indptr, np.full(longest - rows, part.indptr[-1])])
+    return csr_array((part.data, part.indices, ends), shape=(longest, features))

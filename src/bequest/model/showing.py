@@ -1,0 +1,105 @@
+"""A run as a frame of pandas, and as a figure of matplotlib."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bequest import extras
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bequest.core.arrays import Indices
+    from bequest.model.run import Run
+
+CURVES = ("error", "gradient_norm", "disagreement", "invariant_gap")
+_MEANINGS = {
+    "error": "distance of the worst survivor to the optimum of all the data",
+    "gradient_norm": "norm of the sum of all gradients",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One run in a figure: its title, a number for some rounds, when which node left, who is there.
+
+    ``alive`` has the rounds after which the number of nodes changes, and what it is then.
+    """
+
+    title: str
+    measure: str
+    rounds: Sequence[int]
+    values: Sequence[float | None]
+    departures: Sequence[tuple[int, str]]
+    alive: Sequence[tuple[int, int]]
+
+
+def curves_of(run: Run) -> dict[str, Any]:
+    """Return what was measured after every round, by name; what is unknown is left out."""
+    found = {name: getattr(run.trajectory, name) for name in CURVES}
+    return {name: values for name, values in found.items() if values is not None}
+
+
+def alive(run: Run) -> Indices:
+    """Return how many nodes there were after every round."""
+    change = np.zeros(run.rounds + 1, dtype=np.intp)
+    change[0] = run.problem.n - len(run.plan.absent)
+    for record in run.departures:
+        change[record.round] -= 1
+    for entry in run.changes:
+        change[entry.round] += entry.kind in ("return", "join")
+    return np.cumsum(change)
+
+
+def frame_of(run: Run) -> Any:  # noqa: ANN401 - pandas'
+    """Return a DataFrame with a row per round; see ``Run.to_frame``."""
+    extras.need("frame", what="A DataFrame of a run")
+    import pandas as pd
+
+    rounds = np.arange(run.rounds + 1)
+    return pd.DataFrame({"round": rounds, "nodes": alive(run), **curves_of(run)})
+
+
+def line_of(run: Run, title: str, names: Mapping[int, str] | None = None) -> Line:
+    """Return a run as a line of a figure: its error, or the gradient where x* is not known."""
+    measure = "gradient_norm" if run.trajectory.error is None else "error"
+    left = [
+        (record.round, (names or {}).get(record.node, f"node {record.node}"))
+        for record in run.departures
+    ]
+    values, rounds = curves_of(run)[measure].tolist(), range(run.rounds + 1)
+    return Line(title, measure, rounds, values, left, list(enumerate(alive(run).tolist())))
+
+
+def draw(lines: Sequence[Line], path: Path | None = None) -> Any:  # noqa: ANN401 - matplotlib's
+    """Draw errors above and survivors below, departures marked; return the figure."""
+    extras.need("plot", what="A figure")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5.5), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    marked: set[tuple[int, str]] = set()
+    for line in lines:
+        values = np.array([np.nan if v is None else v for v in line.values], dtype=float)
+        shown = np.where(np.isfinite(values) & (values > 0), values, np.nan)
+        above.semilogy(line.rounds, shown, label=line.title)
+        below.step(*zip(*line.alive, strict=True), where="post")
+        for when, name in line.departures:
+            if (when, name) not in marked:
+                above.axvline(when, color="grey", linewidth=0.8, linestyle=":")
+                above.annotate(
+                    name, (when, 1.0), xycoords=("data", "axes fraction"), rotation=90, fontsize=7,
+                    va="top", ha="right",
+                )  # fmt: skip
+                marked.add((when, name))
+    above.set_ylabel(_MEANINGS[lines[0].measure], fontsize=8)
+    above.legend(fontsize=8)
+    below.set_ylabel("nodes", fontsize=8)
+    below.set_xlabel("round")
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure

@@ -1,0 +1,208 @@
+"""What all estimators share: from rows in silos to the minimiser that the survivors agree on."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_array, hstack, issparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from bequest.core.methods import NIDS
+from bequest.data.samples import pooled_divisor
+from bequest.data.tables import label_of
+from bequest.data.trained import TrainedModel, fates, plain_recipe, told
+from bequest.errors import InvalidData, OptimumUnknown
+from bequest.model.outcome import Status
+from bequest.model.problem import Problem
+from bequest.model.wills import Adaptive
+from bequest.sklearn.silos import silos_of
+from bequest.solver import solve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from bequest.core.arrays import Vector
+    from bequest.model.objectives import Objective
+    from bequest.model.objectives.rows import Features
+    from bequest.model.run import Run
+    from bequest.sklearn.silos import Silos
+
+# Rounds after the last event: enough for the survivors to be near where they go, and for a run to
+# show it. The rest of the way is the survivors' Newton steps.
+_ROUNDS = 300
+
+
+class SiloEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose rows are in silos, each of them a node that keeps its own.
+
+    The parameters that all of them have:
+
+    graph: which silos talk to each other; by default all, or a ring with shortcuts beyond twelve.
+    departures: events such as ``bq.Departure("charite", 300)``, with the names of silos.
+    will: what a silo that leaves bequeaths; ``bq.wills.Adaptive()`` by default.
+    method: how silos iterate; ``bq.NIDS(metric="hessian")`` by default.
+    rounds: how many; by default 300 after the last event.
+    engine: what carries the nodes.
+    weigh: ``"samples"``: every sample counts the same, as on the pooled table; ``"silos"``: every
+        silo does.
+    finish: ``"newton"``: after the rounds the survivors add up value, slope and curvature of what
+        they hold, their legacies included, and take Newton steps to the point that the rounds
+        approach; ``"rounds"``: the model is the mean of where the rounds have led them.
+
+    Attributes that all of them have after ``fit``:
+
+    silos_: the names of the silos, in the order of the nodes of ``run_``.
+    run_: the whole ``Run``. It holds the data of all silos, so that a pickled model leaves it out.
+    n_iter_: how many rounds it had.
+    """
+
+    def _solve(
+        self,
+        X: Features,
+        y: Vector,
+        silos: object,
+        weights: Vector | None,
+        loss: Callable[..., Objective],
+        *,
+        penalty: float,
+    ) -> Vector:
+        """Run, set what all estimators have afterwards, and return the parameters.
+
+        ``penalty`` is that of the sum over all samples: its weight times |x|^2/2 is added to it.
+        """
+        if self.finish not in ("newton", "rounds"):
+            raise InvalidData(f"finish is {self.finish!r}.", remedy='Use "newton" or "rounds".')
+        found = silos_of(silos, X.shape[0])
+        losses = list(self._losses(X, y, found, weights, loss, penalty=penalty))
+        events = found.events(self.departures)
+        last = max((event.round for event in events), default=0)
+        run = solve(
+            Problem(losses),
+            found.graph() if self.graph is None else self.graph,
+            departures=events,
+            will=Adaptive() if self.will is None else found.will(self.will),
+            method=NIDS(metric="hessian") if self.method is None else self.method,
+            rounds=last + _ROUNDS if self.rounds is None else self.rounds,
+            engine=self.engine,
+            optimum=None,
+        )
+        run.raise_for_status()
+        self.silos_ = np.array(found.names)
+        self.run_, self.n_iter_ = run, max(run.rounds, 1)
+        return self._finished(run)
+
+    def _losses(
+        self,
+        X: Features,
+        y: Vector,
+        silos: Silos,
+        weights: Vector | None,
+        loss: Callable[..., Objective],
+        *,
+        penalty: float,
+    ) -> Iterator[Objective]:
+        """Yield the loss of every silo, so that their sum is that of all samples but for a factor.
+
+        It is the mean over the samples, times the number of silos.
+        """
+        rows = self._with_intercept(X)
+        counts = np.ones(y.size) if weights is None else weights
+        sizes = [float(counts[part].sum()) for part in silos.rows]
+        divisor = pooled_divisor(sizes, self.weigh)
+        total = sum(sizes)
+        if not total > 0:
+            raise InvalidData(
+                "Every sample has weight 0.", remedy="Pass a positive sample_weight for some."
+            )
+        for part, size in zip(silos.rows, sizes, strict=True):
+            # a silo whose samples do not count has no mean to be divided by
+            yield loss(
+                rows[part],
+                y[part],
+                l2=penalty / total,
+                divisor=(divisor or size or 1.0),
+                sample_weight=None if weights is None else weights[part],
+                unpenalised=[-1] if self.fit_intercept else [],
+            )
+
+    def _with_intercept(self, X: Features) -> Features:
+        if not self.fit_intercept:
+            return csr_array(X) if issparse(X) else X
+        ones = np.ones((X.shape[0], 1))
+        return csr_array(hstack([X, ones])) if issparse(X) else np.hstack([X, ones])
+
+    def _finished(self, run: Run) -> Vector:
+        """Return the model of the survivors."""
+        if self.finish == "newton":
+            try:
+                return run.limit
+            except OptimumUnknown as error:
+                self._warn(f"The survivors' Newton steps lead nowhere: {error.what}")
+        elif run.status is not Status.CONVERGED:
+            self._warn(f"The silos have not converged after {run.rounds} rounds.")
+        mean: Vector = run.x.mean(axis=0)
+        return mean
+
+    @staticmethod
+    def _warn(what: str) -> None:
+        warnings.warn(
+            f"{what} Increase rounds, scale the features, or penalise more.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: no data of any silo."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "run_"}
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn's
+        """Return what it can take: sparse features, too."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def to_model(self) -> TrainedModel:
+        """Return the fitted model as one that can be saved, and used without scikit-learn."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        columns = [f"x{k}" for k in range(self.n_features_in_)] if names is None else names.tolist()
+        silos = [str(name) for name in self.silos_.tolist()]
+        run = getattr(self, "run_", None)
+        return TrainedModel(
+            loss=self._kind,
+            coef=np.atleast_2d(self.coef_),
+            intercept=np.atleast_1d(self.intercept_),
+            classes=tuple(
+                label_of(one) for one in getattr(self, "classes_", np.array([])).tolist()
+            ),
+            recipe=plain_recipe(columns),
+            silos=dict.fromkeys(silos, "unknown") if run is None else fates(run, silos),
+            about={} if run is None else told(run),
+        )
+
+
+def checked_weights(sample_weight: Any, X: Features) -> Vector | None:  # noqa: ANN401
+    """Return one weight per row, or None if all rows count the same."""
+    if sample_weight is None:
+        return None
+    weights: Vector = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    return weights
+
+
+def checked_number(value: Any, name: str, *, least: float, beyond: bool) -> float:  # noqa: ANN401
+    """Return a parameter that is a number >= least, or > least where it must go beyond."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not (number > least if beyond else number >= least):
+        sign = ">" if beyond else ">="
+        raise InvalidData(f"{name} is {value!r}.", remedy=f"Use a number {sign} {least:g}.")
+    return number

@@ -1,0 +1,139 @@
+"""``bequest forget``: a silo leaves a recorded model; ``bequest data``: a table is described."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+import bequest as bq
+from bequest.model.withdrawal import withdraw
+
+RUN = """
+rounds = 400
+[problem]
+kind = "table"
+file = "people.csv"
+label = "ill"
+loss = "logistic"
+l2 = 0.1
+silo = "town"
+[graph]
+kind = "complete"
+[departures]
+events = [{ node = 1, round = 50 }, { node = 2, round = 60 }]
+[[wills]]
+kind = "adaptive"
+[[wills]]
+kind = "classic"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = ["town,age,weight,name,ward,born,odd,ill"]
+    for row in range(80):
+        age, weight = rng.normal(50, 10), rng.normal(70, 8)
+        ill = "yes" if age + rng.normal(0, 5) > 52 else "no"
+        text = f"p{row},{'ab'[row % 2]},2001-02-{row % 28 + 1:02},{'x' if row == 3 else row}"
+        lines.append(f"{'BORS'[row % 4]},{age:.1f},{weight:.1f},{text},{ill}")
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "run.toml").write_text(
+        RUN.replace("l2 = 0.1", 'l2 = 0.1\nfeatures = ["age", "weight"]')
+    )
+    return tmp_path
+
+
+def test_a_silo_is_forgotten_with_a_receipt(folder, bequest):
+    recorded = ("--record", folder / "runs")
+    found = bequest("run", folder / "run.toml", *recorded, "--model", folder / "models")
+    assert found.exit_code == 0, found.output
+    found = bequest("forget", folder / "run.toml", "O", *recorded, "--run", 1, "-o", folder / "new")
+    assert found.exit_code == 0, found.output
+    receipt = json.loads((folder / "new" / "receipt.json").read_text())
+    assert receipt["exact"] is True
+    assert receipt["holder"] in (0, 3)
+    raw = (folder / "new" / "model.json").read_bytes()
+    assert receipt["model"] == hashlib.sha256(raw).hexdigest()
+    new = bq.load_model(folder / "new" / "model.json")
+    old = bq.load_model(folder / "models" / "model-1.json")
+    assert new.silos == {"B": "alive", "O": "forgotten", "R": "remembered", "S": "alive"}
+    assert old.silos["O"] == "remembered"
+    assert new.about["fingerprint"] == old.about["fingerprint"] == receipt["fingerprint"]
+    assert new.about["certificate"] is None
+    assert np.linalg.norm(new.coef - old.coef) > 1e-3
+    # of a run that forgot it anyway there is nothing to withdraw
+    bequest("forget", folder / "run.toml", "O", *recorded, "--run", 2, "-o", folder / "none")
+    receipt = json.loads((folder / "none" / "receipt.json").read_text())
+    assert (receipt["withdrawn"], receipt["moved"]) == (None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("B", "--run", 1), "Node 0 is there at the end"),
+        (("X", "--run", 1), 'There is no silo "X"'),
+        (("O",), "has 2 runs"),
+        (("O", "--run", 3), "--run 3"),
+    ],
+)
+def test_what_cannot_be_forgotten_is_told_in_words(folder, bequest, arguments, words):
+    recorded = ("--record", folder / "runs")
+    bequest("run", folder / "run.toml", *recorded)
+    found = bequest("forget", folder / "run.toml", *arguments, *recorded, "-o", folder / "new")
+    assert found.exit_code == 2
+    assert words in found.stderr
+    assert not (folder / "new" / "model.json").exists()
+
+
+def test_what_is_not_on_record_cannot_be_forgotten(folder, bequest):
+    found = bequest(
+        "forget",
+        folder / "run.toml",
+        "O",
+        "--record",
+        folder / "no",
+        "--run",
+        1,
+        "-o",
+        folder / "n",
+    )
+    assert found.exit_code == 2
+    assert "no record of run 1" in found.stderr
+
+
+def test_a_withdrawal_is_what_a_run_with_a_forget_event_ends_at():
+    problem = bq.problems.quadratics(n=6, dim=3, mu=1.0, L=4.0, seed=1)
+    graph = bq.graphs.ring(6)
+    leaving = [bq.Departure(2, 100), bq.Departure(4, 150)]
+    run = bq.solve(problem, graph, departures=leaving, rounds=600)
+    told = bq.solve(problem, graph, departures=[*leaving, bq.Forget(2, 300)], rounds=600)
+    gone = withdraw(run, 2)
+    np.testing.assert_allclose(gone.x, told.limit, atol=1e-9)
+    assert gone.exact
+    with pytest.raises(ValueError, match="is there at the end"):
+        withdraw(run, 0)
+
+
+def test_a_table_is_described_before_it_is_used(folder, bequest):
+    path = folder / "people.csv"
+    shown = bequest("data", path, "--label", "ill", "--silo", "town")
+    assert shown.exit_code == 0, shown.output
+    for words in (
+        "80 rows, 8 columns",
+        "silo B: 20 rows (",
+        '"name" is text, and nearly every row has its own',
+        '"ward" is text: declare categories = { ward = "agree" }',
+        '"born" holds dates',
+        '"odd" holds numbers and text such as "x"',
+    ):
+        assert words in shown.stdout
+    document = json.loads(bequest("data", path, "--label", "ill", "--json").stdout)
+    assert document["rows"] == 80
+    assert {one["name"]: one["kind"] for one in document["columns"]}["born"] == "date"
+    assert sum(document["labels"].values()) == 80
+    path.write_text("a,b,c\n1,,inf\n,,2\n")
+    shown = bequest("data", path).stdout
+    assert '"a" cells are missing' in shown
+    assert '"c" holds infinite numbers' in shown

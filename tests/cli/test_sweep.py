@@ -1,0 +1,60 @@
+"""[sweep] in run files, and results as tidy tables."""
+
+import csv
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+SWEEP = "[sweep]\nrounds = [100, 200]\nproblem.L = [2.0, 4.0, 8.0]\n"
+TWO = "[[wills]]\nkind = 'classic'\n[[wills]]\nkind = 'adaptive'\n"
+
+
+def test_every_combination_is_run_and_is_a_row(write, tmp_path, bequest):
+    path = write(
+        top="seeds = [0, 1]", rest="[departures]\nmost_heterogeneous = [50]\n" + TWO + SWEEP
+    )
+    table, whole = tmp_path / "results.csv", tmp_path / "results.parquet"
+    found = bequest("run", path, "-o", table)
+    assert found.exit_code == 0, found.output
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert len(rows) == 2 * 3 * 2 * 2
+    assert {(row["rounds"], row["problem.L"]) for row in rows} == {
+        (r, L) for r in ("100", "200") for L in ("2.0", "4.0", "8.0")
+    }
+    assert bequest("run", path, "-o", whole).exit_code == 0
+    again = pq.read_table(whole).to_pylist()
+    assert [repr(row["error"]) for row in again] == [row["error"] for row in rows]
+    document = json.loads(bequest("run", path, "--json").stdout)
+    assert [one["settings"]["problem.L"] for one in document["sweep"]] == [2.0, 4.0, 8.0] * 2
+    # a combination gives what the file with these values gives
+    alone = write(top="seeds = [0, 1]", rest="[departures]\nmost_heterogeneous = [50]\n" + TWO)
+    assert bequest("run", alone, "-o", table).exit_code == 0
+    last = [row["error"] for row in rows if (row["rounds"], row["problem.L"]) == ("200", "4.0")]
+    assert [row["error"] for row in csv.DictReader(table.read_text().splitlines())] == last
+
+
+@pytest.mark.parametrize(
+    ("sweep", "words"),
+    [
+        ("[sweep]\n", "sweep: is empty"),
+        ("[sweep]\nproblem.L = 3.0\n", "sweep.problem.L: is no list of values"),
+        ("[sweep]\nproblem.L = []\n", "sweep.problem.L: is no list of values"),
+        ("[sweep]\nproblem.LL = [2.0]\n", "in the combination problem.LL = 2.0"),
+        ("[sweep]\nrounds.much = [2.0]\n", "rounds is no table"),
+        (f"[sweep]\nproblem.L = {[2.0] * 200}\nproblem.mu = {[1.0] * 200}\n", "more than 10000"),
+    ],
+)
+def test_a_sweep_that_makes_no_sense_is_told_in_words(write, bequest, sweep, words):
+    found = bequest("run", write(rest=sweep))
+    assert found.exit_code == 2
+    assert words in found.stderr
+
+
+def test_what_belongs_to_single_runs_is_refused_with_a_sweep(write, tmp_path, bequest):
+    path = write(rest=SWEEP)
+    for option in ("--record", "--model"):
+        found = bequest("run", path, option, tmp_path / "out")
+        assert found.exit_code == 2
+        assert "has a [sweep]" in found.stderr
+    assert not (tmp_path / "out").exists()
