@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from bequest.core.arrays import frozen, refuse_masked
 from bequest.data.grading import Exam
-from bequest.data.recipe import Category, Number, agree, vocabulary
+from bequest.data.recipe import Category, Number, Recipe, agree, vocabulary
 from bequest.data.tables import label_of
 from bequest.errors import InvalidData
 from bequest.model import partition
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from bequest.core.arrays import Indices, Matrix, Vector
-    from bequest.data.recipe import Recipe, Total
+    from bequest.data.recipe import Total
     from bequest.data.tables import Column, Table
     from bequest.model.objectives import Objective
 
@@ -55,7 +55,7 @@ class Samples:
     silo: Column | None
     rows: Indices
     exam: Exam | None
-    recipe: Recipe
+    recipe: Recipe = field(default_factory=lambda: Recipe(()))
     unpenalised: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:

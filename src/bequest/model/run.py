@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from bequest.model.certify import certify
 from bequest.model.objectives.loaded import Loaded
 from bequest.model.objectives.network import Network
 from bequest.model.outcome import Status
-from bequest.model.showing import draw, frame_of, line_of
+from bequest.model.showing import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Shown):
     """What came out of ``bequest.solve``: the plan, and what the engine reported.
 
     Its arrays are read-only. ``provenance`` has the versions and settings to run it again.
@@ -197,23 +196,6 @@ class Run:
     def certificate(self) -> Certificate:
         """What the theorems promise for this run, with their premises checked on it."""
         return certify(self)
-
-    def to_frame(self) -> Any:  # noqa: ANN401 - pandas', which is optional
-        """Return a pandas DataFrame with a row per round: round, nodes, and all that is measured.
-
-        Needs ``bequest[frame]``.
-        """
-        return frame_of(self)
-
-    def plot(self, path: str | Path | None = None) -> Any:  # noqa: ANN401 - matplotlib's
-        """Return a matplotlib figure: error per round, survivors, departures marked.
-
-        Where x* is not known, the gradient takes the place of the error. Needs ``bequest[plot]``.
-
-        Args:
-            path: where to save it as well.
-        """
-        return draw([line_of(self, str(self.status))], None if path is None else Path(path))
 
     def raise_for_status(self) -> Run:
         """Return the run, or raise Diverged if it did."""

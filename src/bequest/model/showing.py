@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from bequest import extras
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from bequest.core.arrays import Indices
     from bequest.model.run import Run
@@ -103,3 +103,27 @@ def draw(lines: Sequence[Line], path: Path | None = None) -> Any:  # noqa: ANN40
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
+
+
+class Shown:
+    """How a run shows itself."""
+
+    __slots__ = ()
+
+    def to_frame(self) -> Any:  # noqa: ANN401 - pandas', which is optional
+        """Return a pandas DataFrame with a row per round: round, nodes, and all that is measured.
+
+        Needs ``bequest[frame]``.
+        """
+        return frame_of(cast("Run", self))
+
+    def plot(self, path: str | Path | None = None) -> Any:  # noqa: ANN401 - matplotlib's
+        """Return a matplotlib figure: error per round, survivors, departures marked.
+
+        Where x* is not known, the gradient takes the place of the error. Needs ``bequest[plot]``.
+
+        Args:
+            path: where to save it as well.
+        """
+        run = cast("Run", self)
+        return draw([line_of(run, str(run.status))], None if path is None else Path(path))

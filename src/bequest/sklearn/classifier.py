@@ -132,7 +132,8 @@ class SiloLogisticRegression(ClassifierMixin, SiloEstimator):  # type: ignore[mi
 
     def predict_log_proba(self, X: Any) -> Matrix:  # noqa: ANN401
         """Return the logarithm of the probability of every class."""
-        return np.log(self.predict_proba(X))
+        with np.errstate(divide="ignore"):  # what is impossible in float64 is minus infinity
+            return np.log(self.predict_proba(X))
 
     @property
     def _kind(self) -> Loss:

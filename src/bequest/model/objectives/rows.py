@@ -151,10 +151,10 @@ class SparseRows:
         return self._blocks[rows, loss * self.features : (loss + 1) * self.features]
 
 
-Rows: TypeAlias = DenseRows | SparseRows
+SampleRows: TypeAlias = DenseRows | SparseRows
 
 
-def side_by_side(parts: Sequence[Features], longest: int) -> Rows:
+def side_by_side(parts: Sequence[Features], longest: int) -> SampleRows:
     """Return the samples of several losses, all of them dense or all sparse."""
     return SparseRows(parts, longest) if issparse(parts[0]) else DenseRows(parts, longest)
 
