@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import bequest as bq
 from bequest.cli import app
 from bequest.documents import outcome_document
-from bequest.engines.chronicle import Chronicle
+from bequest.engines.news import News
 from bequest.errors import InvalidLog
 from bequest.solver import prepare
 from bequest.view.live import LivePage
@@ -82,7 +82,7 @@ def asked(address, path=None, host=None):
 def page():
     with LivePage() as live:
         live.begin("a run")
-        Chronicle(planned(), live.tell)
+        News(planned(), live.tell)
         yield live
 
 

@@ -1,7 +1,7 @@
 """The page of a run that goes on: served on this machine only, to whoever has the address.
 
 The page is the same as that of a file, but empty; what is new reaches it as server-sent events, the
-lines of ``engines.chronicle``. The server listens on the loopback interface and nowhere else. Its
+lines of ``engines.news``. The server listens on the loopback interface and nowhere else. Its
 address has a random token, and it answers only to its own name, so that neither another user nor a
 page from elsewhere can read it.
 """

@@ -71,7 +71,7 @@ def read(path: Path) -> list[ShownRun]:
         )
     if records.is_record(content):
         return [_record(content, path)]
-    for reads, knows in ((_log, _is_log), (_chronicle, _is_chronicle), (_results, _is_results)):
+    for reads, knows in ((_log, _is_log), (_news, _is_news), (_results, _is_results)):
         if knows(content):
             return reads(content, path)
     why = "no part of bequest writes this" if content else "it is empty"
@@ -173,11 +173,11 @@ def empty_document(begun: Mapping[str, Any]) -> OutcomeDocument:
     }
 
 
-def _is_chronicle(content: bytes) -> bool:
+def _is_news(content: bytes) -> bool:
     return b'"begun"' in content.partition(b"\n")[0]
 
 
-def _chronicle(content: bytes, path: Path) -> list[ShownRun]:
+def _news(content: bytes, path: Path) -> list[ShownRun]:
     """Read the event log of a run on a cluster, as far as it has been written."""
     lines: list[dict[str, Any]] = []
     for written in content.splitlines():

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bequest.core.arrays import is_whole
-from bequest.engines.chronicle import Chronicle
 from bequest.engines.loop.network import Outage, Partition, Weather
 from bequest.engines.loop.world import World
+from bequest.engines.news import News
 from bequest.engines.runtime.node_setup import (
     FinalState,
     charter_of,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bequest.engines.base import Progress
-    from bequest.engines.chronicle import Line
     from bequest.engines.loop.world import Scribe
+    from bequest.engines.news import Line
     from bequest.engines.runtime.node_setup import NodeSetup
     from bequest.engines.runtime.report_batch import Ended
     from bequest.engines.runtime.supervisor import Command
@@ -63,7 +63,7 @@ class Loop:
             Heirs and buddies are preferably elsewhere, and no two buddies in one place.
         as_bytes: whether messages travel as bytes, as on a real network; slower.
         scribe: hears of everything that happens to every process (``bequest.journal``).
-        watch: hears what is new of a run while it goes on (``engines.chronicle``).
+        watch: hears what is new of a run while it goes on (``engines.news``).
     """
 
     weather: Weather = field(default_factory=Weather)
@@ -111,7 +111,7 @@ class Execution:
         self.hosts = engine.placement(plan.problem.n)
         if engine.scribe is not None:
             engine.scribe.began(engine)
-        self._chronicle = None if engine.watch is None else Chronicle(plan, engine.watch)
+        self._news = None if engine.watch is None else News(plan, engine.watch)
         first = opening_pace(plan)
         self.supervisor = Supervisor(plan, first, self.hosts)
         self._planned_crashes = planned_crashes(plan)
@@ -143,16 +143,16 @@ class Execution:
             world.step()
             self.let_planned_crashes_happen()
         outcome = self.outcome()
-        if self._chronicle is not None:
+        if self._news is not None:
             self._report(self.plan.rounds)
-            self._chronicle.end(outcome.status)
+            self._news.end(outcome.status)
         return outcome
 
     def _report(self, t: int) -> None:
         """Tell what is new, up to a round that has been measured."""
         recorder, ledger = self.supervisor.recorder, self.supervisor.ledger
-        if self._chronicle is not None and recorder is not None:
-            self._chronicle.advance(t, recorder.metrics, ledger.departures, ledger.changes)
+        if self._news is not None and recorder is not None:
+            self._news.advance(t, recorder.metrics, ledger.departures, ledger.changes)
 
     @property
     def is_over(self) -> bool:

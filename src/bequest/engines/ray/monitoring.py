@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from ray.util.metrics import Counter, Gauge
 
 from bequest import files
-from bequest.engines.chronicle import Chronicle
+from bequest.engines.news import News
 from bequest.engines.runtime.view import Notice, View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from bequest.engines.chronicle import Line
+    from bequest.engines.news import Line
     from bequest.engines.runtime.supervisor import Supervisor
     from bequest.engines.runtime.view import HostView
     from bequest.model.outcome import Status
@@ -51,7 +51,7 @@ class Monitoring:
         self._version = 0
         self._news = asyncio.Event()
         self._lines: list[tuple[int, Line]] = []  # each with the first version that has it
-        self._chronicle = Chronicle(plan, self._tell)
+        self._told = News(plan, self._tell)
 
     def begin(self) -> None:
         """Start the clock."""
@@ -117,7 +117,7 @@ class Monitoring:
         supervisor = self._supervisor
         self._advance()
         if status is not None and not any("ended" in line for _, line in self._lines[-1:]):
-            self._chronicle.end(status)
+            self._told.end(status)
         error, gap, slope = self._readings()
         return View(
             version=self._version,
@@ -142,7 +142,7 @@ class Monitoring:
         recorder, ledger = self._supervisor.recorder, self._supervisor.ledger
         if recorder is not None:
             told = ledger.departures, ledger.changes
-            self._chronicle.advance(recorder.measured, recorder.metrics, *told)
+            self._told.advance(recorder.measured, recorder.metrics, *told)
 
     @property
     def _age(self) -> float:
@@ -178,7 +178,7 @@ class EventLog:
         self._write({"t": notice.time, "round": notice.round, "what": notice.what})
 
     def add(self, time: float, line: Line) -> None:
-        """Write a line of the chronicle."""
+        """Write a line of news."""
         self._write({"t": time, **line})
 
     def read_off(self, time: float, readings: Mapping[str, float | None]) -> None:

@@ -57,7 +57,7 @@ class View:
         steward: its process; None while there is none.
         term: how many stewards there were before it.
         status: how the run ended; None while it goes on.
-        news: what is new since the view that the caller has seen (``engines.chronicle``).
+        news: what is new since the view that the caller has seen (``engines.news``).
     """
 
     version: int

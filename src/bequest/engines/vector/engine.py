@@ -12,8 +12,8 @@ from bequest.core.arrays import frozen
 from bequest.core.methods import Conditions
 from bequest.core.methods.base import checked
 from bequest.engines.base import first_pace
-from bequest.engines.chronicle import Chronicle
 from bequest.engines.metrics import Metrics
+from bequest.engines.news import News
 from bequest.engines.vector.membership import Membership
 from bequest.engines.vector.row_by_row import RowGradients, hear
 from bequest.model.graph import epoch_edges
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bequest.core.rounds import Gradient, Hear
     from bequest.core.topology import Network
     from bequest.engines.base import Progress
-    from bequest.engines.chronicle import Line
+    from bequest.engines.news import Line
     from bequest.engines.vector.row_by_row import Sampling
     from bequest.model.plan import Plan
 
@@ -42,7 +42,7 @@ class Vector:
     """The vector engine.
 
     Args:
-        watch: hears what is new of a run while it goes on (``engines.chronicle``).
+        watch: hears what is new of a run while it goes on (``engines.news``).
 
     Attributes:
         membership: what carries out departures and arrivals; an ablation replaces it.
@@ -57,8 +57,8 @@ class Vector:
         """Carry out the plan; ``progress`` hears of rounds as they are completed."""
         # Overflow is not an accident here: it is measured, and ends the run as DIVERGED.
         with np.errstate(over="ignore", invalid="ignore"):
-            chronicle = None if self._watch is None else Chronicle(plan, self._watch)
-            return _VectorExecution(plan, progress, self.membership(plan), chronicle).run()
+            news = None if self._watch is None else News(plan, self._watch)
+            return _VectorExecution(plan, progress, self.membership(plan), news).run()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -161,9 +161,9 @@ class _VectorExecution:
         plan: Plan,
         progress: Progress | None,
         membership: Membership,
-        chronicle: Chronicle | None = None,
+        news: News | None = None,
     ) -> None:
-        self.plan, self.progress, self.chronicle = plan, progress, chronicle
+        self.plan, self.progress, self.news = plan, progress, news
         self.members = membership
         self.metrics = Metrics(plan)
         self.epoch = _Epoch(plan, self.members.network, self.members.legacies)
@@ -185,16 +185,16 @@ class _VectorExecution:
                 alive = self._measure_now(stop)
             t = stop
         outcome = self._outcome(alive)
-        if self.chronicle is not None:
+        if self.news is not None:
             self._report(t)
-            self.chronicle.end(outcome.status)
+            self.news.end(outcome.status)
         return outcome
 
     def _report(self, t: int) -> None:
         """Tell what is new, up to a round that has been measured."""
-        if self.chronicle is not None:
+        if self.news is not None:
             members = self.members
-            self.chronicle.advance(t, self.metrics, members.records, members.changes)
+            self.news.advance(t, self.metrics, members.records, members.changes)
 
     def _outcome(self, alive: bool) -> Outcome:  # noqa: FBT001
         members = self.members

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _READINGS = 2000
 
 
-class Chronicle:
+class News:
     """Tells what is new of a run, each thing once and in order.
 
     Args:
