@@ -46,8 +46,8 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
 
     graph: which silos talk to each other; by default all, or a ring with shortcuts beyond twelve.
     departures: events such as ``bq.Departure("charite", 300)``, with the names of silos.
-    will: what a silo that leaves bequeaths; by default ``bq.wills.FullHessian()`` up to 256 unknowns
-        and ``bq.wills.Adaptive()`` beyond.
+    will: what a silo that leaves bequeaths; by default ``bq.wills.FullHessian()`` up to 256
+        unknowns and ``bq.wills.Adaptive()`` beyond.
     method: how silos iterate; ``bq.NIDS(metric="hessian")`` by default.
     rounds: how many; by default 300 after the last event.
     engine: what carries the nodes.
