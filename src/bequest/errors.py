@@ -9,7 +9,7 @@ Every error says what happened and where, and its ``remedy`` says what to do abo
     │   │   ├── DimensionMismatch   arrays whose shapes do not fit together
     │   │   ├── InvalidLabels       class labels out of range
     │   │   ├── NotSymmetric        a Hessian that is not symmetric
-    │   │   ├── NotConvex           a curvature below zero
+    │   │   ├── NotConvex           a loss that bends down, and was not declared to
     │   │   └── GradientMismatch    a gradient that is not the derivative of its value
     │   ├── InvalidGraph            edges that do not describe a network of these nodes
     │   │   └── DisconnectedGraph   some nodes cannot hear each other
@@ -91,7 +91,7 @@ class NotSymmetric(InvalidObjective):
 
 
 class NotConvex(InvalidObjective):
-    """A curvature below zero."""
+    """A loss that bends down, and was not declared to (``curvature=(a, b)`` with a below zero)."""
 
 
 class GradientMismatch(InvalidObjective):

@@ -14,7 +14,9 @@ def test_info_as_json(bequest):
     facts = json.loads(bequest("info", "--json").stdout)
     assert facts["versions"]["bequest"] == bq.__version__
     assert facts["cores"] >= 1
-    assert facts["extras"].keys() == {"plot", "data", "sklearn", "frame", "parquet", "ray"}
+    assert facts["extras"].keys() == {
+        "plot", "data", "sklearn", "frame", "parquet", "ray", "torch", "jax",
+    }  # fmt: skip
     assert facts["extras"]["plot"] is facts["extras"]["data"] is facts["extras"]["parquet"] is True
     assert "Quadratic" in facts["objectives"]
     assert "Objective" not in facts["objectives"]

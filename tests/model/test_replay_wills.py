@@ -13,6 +13,7 @@ from bequest.core import samples
 from bequest.core.legacy import Legacy
 from bequest.core.samples import Clusters
 from bequest.engines import Loop, Weather, records
+from bequest.engines.fingerprint import fingerprint
 from bequest.journal import Journal, read
 from bequest.model import pseudo_samples
 from bequest.model.wills import Estate, Setting, decision
@@ -106,12 +107,8 @@ def test_a_log_repeats_it_and_a_record_holds_it(tmp_path):
         first = solved(losses, will, Loop(scribe=scribe, as_bytes=True))
     again = solved(losses, will, Rerun(read(path)))
     np.testing.assert_array_equal(again.x, first.x)
-    size = {
-        "the number of nodes": "6",
-        "the number of unknowns": str(losses.dim),
-        "the number of rounds": "60",
-    }
-    _, outcome = records.decode(records.encode(size, first.outcome), Path("there"))
+    written = records.Record(fingerprint(first.plan, Loop()), first.plan.scene, first.outcome)
+    outcome = records.decode(records.encode(written), Path("there")).outcome
     for node, legacy in first.inherited.items():
         there = outcome.inherited[node]
         assert [s.is_same(t) for s, t in zip(there.samples, legacy.samples, strict=True)] == [
