@@ -5,7 +5,7 @@ is an exact memory, so that a phase is exact even if silos leave while it is und
 
 What a phase reveals: a silo's own vector to no one as such, but its neighbours see where its
 iterate starts from and goes, and may reckon back to it. So a vector must be something that a silo
-may tell its neighbours, such as counts and sums over its rows (docs/tables.md lists them).
+may tell its neighbours, such as counts and sums over its rows (``bequest docs tables`` lists them).
 
 Paper: cor:quad.
 """

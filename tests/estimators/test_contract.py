@@ -152,7 +152,7 @@ def test_bad_targets_are_told_in_words():
         SiloRidge(alpha=-1).fit(X4, Y4)
     with pytest.raises(InvalidData, match="epsilon is 0"):
         SiloHuber(epsilon=0.5).fit(X4, Y4)
-    with pytest.raises(InvalidData, match="at least one non-zero"):
+    with pytest.raises(ValueError, match="at least one non-zero"):
         SiloRidge().fit(X4, Y4, sample_weight=np.zeros(4))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Withdrawal:
+class Forgetting:
     """What was withdrawn, and what is left.
 
     Attributes:
@@ -39,7 +39,7 @@ class Withdrawal:
     why: str
 
 
-def withdraw(run: Run, node: int) -> Withdrawal:
+def withdraw(run: Run, node: int) -> Forgetting:
     """Take the memory of a node that has left out of a run that is done.
 
     Raises:
@@ -66,7 +66,7 @@ def withdraw(run: Run, node: int) -> Withdrawal:
     parts = [record.legacy for record in left if record.legacy is not None]
     before = run.surrogate_minimiser
     if holder is None or not parts:
-        return Withdrawal(node, None, None, True, before, 0.0, "no node remembered it")
+        return Forgetting(node, None, None, True, before, 0.0, "no node remembered it")
     held, part = run.inherited[holder], parts[-1]
     exact = node not in held.blended
     memory = {**run.inherited, holder: held.without(part, at=mean)}
@@ -75,4 +75,4 @@ def withdraw(run: Run, node: int) -> Withdrawal:
     why = f"what node {holder} had inherited of it was subtracted"
     if not exact:
         why += "; as it was compressed together with others, something of it remains"
-    return Withdrawal(node, holder, part, exact, x, norm(x - before), why)
+    return Forgetting(node, holder, part, exact, x, norm(x - before), why)

@@ -18,7 +18,7 @@ from bequest.data.trained import TrainedModel, fates, plain_recipe, told
 from bequest.errors import InvalidData, OptimumUnknown
 from bequest.model.outcome import Status
 from bequest.model.problem import Problem
-from bequest.model.wills import Adaptive
+from bequest.model.wills import Adaptive, FullHessian
 from bequest.sklearn.silos import silos_of
 from bequest.solver import solve
 
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
     from bequest.model.objectives import Objective
     from bequest.model.objectives.rows import Features
     from bequest.model.run import Run
+    from bequest.model.wills import Will
     from bequest.sklearn.silos import Silos
 
 # Rounds after the last event: enough for the survivors to be near where they go, and for a run to
 # show it. The rest of the way is the survivors' Newton steps.
 _ROUNDS = 300
+# Up to this many unknowns a leaver bequeaths its whole Hessian, of 33,000 numbers at most.
+_WHOLE = 256
 
 
 class SiloEstimator(BaseEstimator):  # type: ignore[misc]
@@ -43,7 +46,8 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
 
     graph: which silos talk to each other; by default all, or a ring with shortcuts beyond twelve.
     departures: events such as ``bq.Departure("charite", 300)``, with the names of silos.
-    will: what a silo that leaves bequeaths; ``bq.wills.Adaptive()`` by default.
+    will: what a silo that leaves bequeaths; by default ``bq.wills.FullHessian()`` up to 256
+        unknowns and ``bq.wills.Adaptive()`` beyond.
     method: how silos iterate; ``bq.NIDS(metric="hessian")`` by default.
     rounds: how many; by default 300 after the last event.
     engine: what carries the nodes.
@@ -84,7 +88,7 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
             Problem(losses),
             found.graph() if self.graph is None else self.graph,
             departures=events,
-            will=Adaptive() if self.will is None else found.will(self.will),
+            will=_usual_will(losses[0].dim) if self.will is None else found.will(self.will),
             method=NIDS(metric="hessian") if self.method is None else self.method,
             rounds=last + _ROUNDS if self.rounds is None else self.rounds,
             engine=self.engine,
@@ -184,6 +188,15 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
             silos=dict.fromkeys(silos, "unknown") if run is None else fates(run, silos),
             about={} if run is None else told(run),
         )
+
+
+def _usual_will(dim: int) -> Will:
+    """Return the whole Hessian, once per leaver, where that is no large message.
+
+    An intercept without a penalty puts a problem into the convex regime, in which ``Adaptive`` goes
+    by the paper's theorem and keeps a single curvature: that is a hundred times less exact here.
+    """
+    return FullHessian() if dim <= _WHOLE else Adaptive()
 
 
 def checked_weights(sample_weight: Any, X: Features) -> Vector | None:  # noqa: ANN401
