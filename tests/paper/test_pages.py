@@ -504,6 +504,9 @@ def bedded(results, will, way="gradient tracking", name="bias", **changes):
     """The results on the hostile bed, a will being otherwise on the instances of these numbers."""
     found = []
     for result in results:
+        if [way, will] not in result.facts["runs"]:  # those with many unknowns have fewer
+            found.append(result)
+            continue
         numbers = result.arrays[name].copy()
         column = result.facts["runs"].index([way, will])
         for index, value in changes.items():
@@ -569,7 +572,7 @@ def test_a_default_that_is_not_to_be_trusted_misses_its_targets(told, studies, c
 
 def test_a_hessian_that_is_not_exact_misses_its_target(told, studies):
     page = told(*bedded(studies["robustness"], "FullHessian", _0=1e-7))
-    assert "FullHessian is not exact on 2 instances with quadratics" in verdict_of(
+    assert "FullHessian is not exact on 3 instances with quadratics" in verdict_of(
         page, "robustness"
     )
 

@@ -26,7 +26,8 @@ def job_of(log: Log) -> Job:
             f"{log.path} is of a run in Python, and does not say what was solved.",
             remedy="Call bequest.solve as then, with engine=bequest.replay.Replay(log).",
         )
-    file = understand(origin.toml, Path(origin.file), method=origin.method)
+    # On the engine that wrote it: what silos agree on beforehand is summed up by the engine, too.
+    file = understand(origin.toml, Path(origin.file), method=origin.method).on("loop")
     job = file.job(origin.label, origin.seed)
     if job is None:
         raise InvalidLog(
