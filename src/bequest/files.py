@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
 import stat
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bequest.errors import CannotWrite, InvalidResult
 
@@ -16,6 +18,23 @@ if TYPE_CHECKING:
 
 # Errors of the operating system: the disk is full, or broken.
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
+def parsed(content: bytes | str) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Return what is in JSON whose numbers are all finite: NaN, Infinity and 1e999 are no JSON.
+
+    Raises:
+        ValueError: it is none.
+        RecursionError: it is too deep.
+    """
+    return json.loads(content, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(written: str) -> float:
+    number = float(written)
+    if not math.isfinite(number):
+        raise ValueError(f"{written} is no finite number")
+    return number
 
 
 def write(path: Path, content: bytes) -> None:

@@ -29,6 +29,7 @@ from bequest.errors import (
 from bequest.model.default_method import default_method
 from bequest.model.events import acquaintances, counted, in_order, schedule
 from bequest.model.graph import as_graph
+from bequest.model.objectives.network import NetworkStack
 from bequest.model.optima import Optima
 from bequest.model.outcome import Status
 from bequest.model.overrides import replaced
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from bequest.core.arrays import Matrix
+    from bequest.core.arrays import Matrix, Vector
     from bequest.core.methods import Method
     from bequest.engines.base import Engine, Progress
     from bequest.model.events import Changes, Event
@@ -84,7 +85,8 @@ def solve(
             node where losses have one cheaply (``bequest docs choosing-a-method``).
         rounds: how many.
         engine: what carries the nodes; by default all of them as rows of arrays.
-        start: one x0, or one per node; zeros by default.
+        start: one x0, or one per node; zeros by default, and for models the parameters that the
+            first of them came with.
         pilot: the certificate of the network's error, for wills that need one; measured on a run
             without departures (``calibrate``) if not given.
         buddies: how many other nodes keep a node's last checkpoint, in case it crashes.
@@ -398,12 +400,19 @@ def _check_beginning(plan: Plan) -> None:
         )
 
 
+def _beginning(problem: Problem) -> Vector:
+    """Return zeros; of models the parameters that the first one came with, as zeros never train."""
+    models = (stack.members[0] for _, stack in problem.stacks if isinstance(stack, NetworkStack))
+    first = next(models, None)
+    return np.zeros(problem.dim) if first is None else first.start
+
+
 def _start(problem: Problem, start: ArrayLike | None) -> Matrix:
     refuse_masked(start, "start")
     try:
         if start is not None and np.iscomplexobj(start):
             raise TypeError("complex numbers")
-        origin = np.zeros(problem.dim) if start is None else np.asarray(start, dtype=float)
+        origin = _beginning(problem) if start is None else np.asarray(start, dtype=float)
     except (TypeError, ValueError) as error:
         raise DimensionMismatch(
             "start is not an array of numbers.",

@@ -309,6 +309,13 @@ def _check_module(model: Any) -> None:  # noqa: ANN401 - whatever a user passes
             f"The model's parameters are of {', '.join(sorted(kinds)) or 'no'} type.",
             remedy="Use one floating-point type for all of them.",
         )
+    frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
+    if frozen:
+        raise InvalidObjective(
+            f"{frozen[0]} is frozen (requires_grad is False), but nodes agree on all parameters.",
+            remedy="Keep frozen parts out of the model, for instance by giving their outputs as "
+            "inputs; or let them be trained.",
+        )
     for name, part in model.named_modules():
         called = name or type(model).__name__
         if isinstance(part, _NormBase) and part.track_running_stats:

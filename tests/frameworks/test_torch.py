@@ -314,7 +314,7 @@ def _nan():
         (lambda: Silo(mlp(), cross_entropy, [1, 2, 3]), InvalidObjective, "The data are a list"),
         (lambda: Silo(mlp, cross_entropy, pair()), InvalidObjective, "The model is a function"),
         (lambda: Silo(mlp(), "ce", pair()), InvalidObjective, "The loss is a str"),
-        (lambda: Silo(mlp(), cross_entropy, _nan()), NotFinite, "not finite where the model"),
+        (lambda: Silo(mlp(), cross_entropy, _nan()), NotFinite, "nan in sample 3"),
         (
             lambda: Silo(mlp(), cross_entropy, (pair()[0], pair()[1][:5])),
             DimensionMismatch,
@@ -347,6 +347,39 @@ def test_bad_input_is_refused_in_words(make, kind, words):
     with pytest.raises(kind, match=words) as caught:
         make()
     assert caught.value.remedy
+
+
+def test_frozen_parameters_are_refused_by_name():
+    model = mlp()
+    model[0].weight.requires_grad_(False)
+    with pytest.raises(InvalidObjective, match=r"0\.weight is frozen"):
+        bequest.torch.Silo(model, cross_entropy, data(0, dtype=torch.float32))
+
+
+@pytest.mark.parametrize("row", [0, 7, 23])
+def test_an_entry_that_is_no_number_is_found_in_any_sample(row):
+    inputs, targets = data(0, dtype=torch.float32)
+    inputs[row, 1] = torch.nan
+    with pytest.raises(NotFinite, match=f"nan in sample {row}"):
+        bequest.torch.Silo(mlp(), cross_entropy, (inputs, targets))
+
+
+def test_a_run_begins_where_the_first_model_does():
+    """Zeros would never train."""
+    losses = problem()
+    run = bq.solve(losses, bq.graphs.ring(losses.n), rounds=0)
+    np.testing.assert_array_equal(run.x[1], losses.objective(0).start)
+
+
+@pytest.mark.parametrize(("statistics", "choice"), [(True, "replay"), (False, "none")])
+def test_the_default_will_trusts_no_quadratic_of_a_network_that_has_hardly_begun(
+    statistics, choice
+):
+    losses = problem()
+    will = bq.wills.Adaptive(statistics=statistics)
+    options = {"departures": [bq.Departure(1, 3)], "method": bq.GradientTracking(1e-3)}
+    run = bq.solve(losses, bq.graphs.ring(losses.n), rounds=5, will=will, **options)
+    assert run.departures[0].choice == choice
 
 
 def test_dropout_that_is_off_is_no_harm():

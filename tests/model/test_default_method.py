@@ -34,7 +34,7 @@ def loaded():
         ([bq.Loaded(loaded, dim=3, curvature=(0.1, 5.0))], NUMBER),
         ([bq.Logistic(X, Y, 0.1), bq.Loaded(loaded, dim=3, curvature=(0.1, 5.0))], NUMBER),
         ([bq.Minibatches(bq.Logistic(X, Y, 0.1), 4)], bq.GradientTracking()),
-        ([bq.Logistic(X, Y, 0.1), bq.Minibatches(bq.Logistic(X, Y, 0.1), 4)], bq.GradientTracking()),
+        ([bq.Logistic(X, Y), bq.Minibatches(bq.Logistic(X, Y), 4)], bq.GradientTracking()),
         ([bq.Minibatches(bq.Logistic(X, Y, 0.1), 4, full_every=5)], MATRIX),
         ([bq.Quadratic(np.eye(200), np.zeros(200))], MATRIX),
         ([bq.Quadratic(np.eye(201), np.zeros(201))], NUMBER),

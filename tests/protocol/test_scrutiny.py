@@ -277,6 +277,12 @@ IMPOSSIBLE_SAMPLES = {
         factors=np.zeros((2, 0, 2)),
     ),
     "of one class of none": telling({2: 1}, form=("softmax", ())),
+    "of more classes than there is memory": telling({2: 1}, form=("softmax", (1e12,))),
+    "of half a class": telling({2: 1}, form=("softmax", (0.5,))),
+    "whose loss has no end": telling({2: 1}, means=[[1e200], [2.0]]),
+    "whose loss is nothing": telling({2: 1}, means=[[1e-200], [1e-200]]),
+    "that count without end": telling({2: 1}, shares=[1e308, 1e308]),
+    "in more directions than there are": telling({2: 1}, factors=np.ones((2, 2, 1))),
 }
 
 

@@ -154,7 +154,28 @@ WRONG = {
     "a bridge to nowhere": lambda run: run["departures"][0].update(bridges=[[0, 77]]),
     "a change that is none": lambda run: run["changes"].append("soon"),
     "a round that is none": lambda run: run["changes"][0].update(round=None),
+    "no will": lambda run: run.pop("will"),
 }
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_numbers_that_are_not_finite_are_no_results(folder, tmp_path, number):
+    results = json.loads((folder / "vector.json").read_bytes())
+    results["runs"][0]["error"] = "HERE"
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(results).replace('"HERE"', number))
+    with pytest.raises(InvalidResult, match="not what bequest run --json prints"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "line", ['{"begun": 5}', '{"begun": {"wills": 5}}', '{"begun": {}}\n{"gradient_norm": 1}']
+)
+def test_news_that_are_none_are_refused_in_words(tmp_path, line):
+    path = tmp_path / "news.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(BequestError, match="not the log of a run"):
+        read(path)
 
 
 @pytest.mark.parametrize("name", WRONG)

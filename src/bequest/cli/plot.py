@@ -7,22 +7,39 @@ from typing import TYPE_CHECKING, Any
 
 from bequest import extras, files
 from bequest.cli.terminal import Terminal
-from bequest.errors import InvalidResult
+from bequest.errors import CannotWrite, InvalidResult
 from bequest.model.showing import Line, draw
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
+# The endings that matplotlib knows and viewers too.
+FIGURES = (".png", ".svg", ".pdf")
+
+
 def plot_results(path: Path, output: Path) -> None:
     """Draw every run of a results file."""
     extras.need("plot", what="bequest plot")
+    if output.suffix.lower() not in FIGURES:
+        raise CannotWrite(
+            f"{output}: no figure can be written with that ending.",
+            remedy=f"Use one of {', '.join(FIGURES)}.",
+        )
     files.check_writable(output)
     raw = files.read(path)
     try:
         document = json.loads(raw or b"")
+        if "sweep" in document:
+            raise InvalidResult(
+                f"{path} is a sweep, whose runs are too many for a figure.",
+                remedy="Write it with -o results.csv, which has a row per run, or run one "
+                "combination of it.",
+            )
         silos = document.get("silos", [])
         lines = [_line(run, silos) for run in document["runs"]]
+    except InvalidResult:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise InvalidResult(
             f"{path} holds no results of bequest run.",

@@ -149,7 +149,7 @@ def load_model(path: str | Path) -> TrainedModel:
             f"{path} does not exist.", remedy="Check the name, and the folder it is in."
         )
     try:
-        document = json.loads(raw, parse_constant=_no_number)
+        document = files.parsed(raw)
         known = document["format"] == FORMAT
         version, content, checksum = (document[k] for k in ("version", "content", "sha256"))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -160,7 +160,7 @@ def load_model(path: str | Path) -> TrainedModel:
         raise InvalidResult(
             f"{path} is no model file.", remedy="Name a file that bequest run --model has written."
         )
-    if version != VERSION:
+    if version is True or version != VERSION:
         raise InvalidResult(
             f"{path} is a model file of version {version}, and this is version {VERSION}.",
             remedy="Read it with the bequest that has written it, or train the model again.",
@@ -274,7 +274,3 @@ def plain_recipe(names: Sequence[str]) -> Recipe:
 def _checksum(content: object) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number")

@@ -7,6 +7,7 @@ exact.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -14,7 +15,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from bequest.core.samples import Clusters, principal
-from bequest.errors import InvalidObjective, InvalidWill
+from bequest.errors import BequestError, InvalidObjective, InvalidWill
 from bequest.model.objectives.linear import Huber, LeastSquares, Logistic
 from bequest.model.objectives.loaded import Loaded
 from bequest.model.objectives.minibatches import Minibatches
@@ -235,7 +236,23 @@ def _inner(objective: Objective) -> Objective:
 
 
 def can_draw(samples: Clusters, objective: Objective, dim: int) -> bool:
-    """Whether a node with that objective could evaluate them: its heir asks before it believes."""
+    """Whether a node with that objective can evaluate them: an heir tries before it believes.
+
+    What cannot be right is refused by its form; then points are drawn, as numbers that are finite
+    may still lead to some that are not.
+    """
+    if not _fits(samples, objective, dim):
+        return False
+    try:
+        loss = evaluated(samples, objective)
+        ends, slope = loss.curvature, loss.gradient(np.zeros(dim))
+    except (BequestError, ArithmeticError, ValueError, MemoryError):
+        return False
+    return math.isfinite(ends.a) and math.isfinite(ends.b) and bool(np.isfinite(slope).all())
+
+
+def _fits(samples: Clusters, objective: Objective, dim: int) -> bool:
+    """Whether they have the form of what a node with that objective evaluates."""
     name, parameters = samples.form
     features = samples.width - (0 if samples.labels.size else 1)
     labels = samples.labels
@@ -243,9 +260,9 @@ def can_draw(samples: Clusters, objective: Objective, dim: int) -> bool:
         case "logistic":
             own = features == dim and bool(np.isin(labels, (-1.0, 1.0)).all()) and labels.size > 0
         case "softmax":
-            classes = int(parameters[0]) if parameters else 0
-            among = bool(np.isin(labels, np.arange(classes)).all()) and labels.size > 0
-            own = classes >= 2 and features * classes == dim and among
+            classes = parameters[0] if parameters else 0.0
+            whole = classes >= 2 and float(classes).is_integer() and features * classes == dim
+            own = whole and labels.size > 0 and bool(np.isin(labels, np.arange(classes)).all())
         case "least squares":
             own = features == dim and not labels.size
         case "huber":

@@ -58,6 +58,7 @@ def _are_samples(part: Clusters, lineage: Collection[int]) -> bool:
         and len(part.origins) > 0
         and all(node in lineage for node in part.origins)
         and min(part.key) >= 0
+        and part.rank <= part.width
         and part.points * part.width <= _MOST_DRAWN
         and part.is_finite
         and bool((part.shares >= 0).all())

@@ -25,7 +25,7 @@ from bequest.solver import solve
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from bequest.core.arrays import Vector
+    from bequest.core.arrays import Matrix, Vector
     from bequest.model.objectives import Objective
     from bequest.model.objectives.rows import Features
     from bequest.model.run import Run
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bequest.sklearn.silos import Silos
 
 # Rounds after the last event: enough for the survivors to be near where they go, and for a run to
-# show it. The rest of the way is the survivors' Newton steps.
+# show it. The rest of the way is Newton's.
 _ROUNDS = 300
 # Up to this many unknowns a leaver bequeaths its whole Hessian, of 33,000 numbers at most.
 _WHOLE = 256
@@ -53,9 +53,8 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
     engine: what carries the nodes.
     weigh: ``"samples"``: every sample counts the same, as on the pooled table; ``"silos"``: every
         silo does.
-    finish: ``"newton"``: after the rounds the survivors add up value, slope and curvature of what
-        they hold, their legacies included, and take Newton steps to the point that the rounds
-        approach; ``"rounds"``: the model is the mean of where the rounds have led them.
+    finish: ``"newton"``: the point that the rounds approach, the minimiser of what the survivors
+        hold, computed here by Newton steps; ``"rounds"``: the mean of where the rounds have led.
 
     Attributes that all of them have after ``fit``:
 
@@ -133,11 +132,31 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
                 unpenalised=[-1] if self.fit_intercept else [],
             )
 
+    def _centre(self, X: Features, weights: Vector | None) -> Vector:
+        """Return the means of the columns, if there is an intercept to make up for them.
+
+        An intercept beside columns far from zero is hardly told from them, and its curvature would
+        pass for rounding. Sparse columns stay as they are.
+        """
+        if not self.fit_intercept or issparse(X):
+            return np.zeros(X.shape[1])
+        counts = weights if weights is not None and weights.sum() > 0 else None
+        centre: Vector = np.average(X, axis=0, weights=counts)
+        return centre
+
     def _with_intercept(self, X: Features) -> Features:
         if not self.fit_intercept:
             return csr_array(X) if issparse(X) else X
-        ones = np.ones((X.shape[0], 1))
-        return csr_array(hstack([X, ones])) if issparse(X) else np.hstack([X, ones])
+        column = np.full((X.shape[0], 1), _unit(X))
+        return csr_array(hstack([X, column])) if issparse(X) else np.hstack([X, column])
+
+    def _uncentred(self, x: Vector, X: Features, centre: Vector) -> tuple[Matrix, Vector]:
+        """Return coefficients and intercepts, a row per class, for columns as they were given."""
+        rows = x.reshape(-1, X.shape[1] + bool(self.fit_intercept))
+        coef = rows[:, : X.shape[1]]
+        if not self.fit_intercept:
+            return coef, np.zeros(rows.shape[0])
+        return coef, rows[:, -1] * _unit(X) - coef @ centre
 
     def _finished(self, run: Run) -> Vector:
         """Return the model of the survivors."""
@@ -145,7 +164,7 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
             try:
                 return run.limit
             except OptimumUnknown as error:
-                self._warn(f"The survivors' Newton steps lead nowhere: {error.what}")
+                self._warn(f"Newton steps lead nowhere: {error.what}")
         elif run.status is not Status.CONVERGED:
             self._warn(f"The silos have not converged after {run.rounds} rounds.")
         mean: Vector = run.x.mean(axis=0)
@@ -188,6 +207,12 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
             silos=dict.fromkeys(silos, "unknown") if run is None else fates(run, silos),
             about={} if run is None else told(run),
         )
+
+
+def _unit(X: Features) -> float:
+    """Return the size of the largest column: an intercept of that size is curved as much."""
+    squares = X.multiply(X).mean(axis=0) if issparse(X) else np.mean(np.square(X), axis=0)
+    return float(np.sqrt(np.max(squares))) or 1.0
 
 
 def _usual_will(dim: int) -> Will:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
@@ -96,13 +97,14 @@ class SiloLogisticRegression(ClassifierMixin, SiloEstimator):  # type: ignore[mi
             )
         weights = self._class_weights(y, number, checked_weights(sample_weight, X))
         loss = Logistic if classes == 2 else partial(_softmax, classes=classes)
+        centre = self._centre(X, weights)
+        X = X if issparse(X) else X - centre
         x = self._solve(X, number.astype(float), silos, weights, loss, penalty=1.0 / strength)
-        rows = x.reshape(1 if classes == 2 else classes, -1)
+        coef, intercept = self._uncentred(x, X, centre)
         if classes > 2:
             # a shift of all classes changes nothing; theirs is the one without
-            rows = rows - rows.mean(axis=0)
-        self.coef_ = rows[:, : X.shape[1]].copy()
-        self.intercept_ = rows[:, -1].copy() if self.fit_intercept else np.zeros(rows.shape[0])
+            coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()
+        self.coef_, self.intercept_ = coef.copy(), intercept.copy()
         return self
 
     def _class_weights(self, y: Any, number: Any, weights: Vector | None) -> Vector | None:  # noqa: ANN401

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -51,9 +52,11 @@ class _Regressor(RegressorMixin, SiloEstimator):  # type: ignore[misc]
         strength = checked_number(self.alpha, "alpha", least=0.0, beyond=False)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         weights = checked_weights(sample_weight, X)
+        centre = self._centre(X, weights)
+        X = X if issparse(X) else X - centre
         x = self._fitted(X, np.asarray(y, dtype=np.float64), weights, silos, strength)
-        self.coef_ = x[: X.shape[1]].copy()
-        self.intercept_ = float(x[-1]) if self.fit_intercept else 0.0
+        coef, intercept = self._uncentred(x, X, centre)
+        self.coef_, self.intercept_ = coef[0].copy(), float(intercept[0])
         return self
 
     def predict(self, X: Any) -> Vector:  # noqa: ANN401

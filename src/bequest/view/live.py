@@ -117,7 +117,11 @@ class LivePage:
 def _server(live: LivePage) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked = urlsplit(self.path)
+            try:
+                asked = urlsplit(self.path)
+            except ValueError:  # no address at all
+                self._begin(400, "text/plain")
+                return
             token = parse_qs(asked.query).get("token", [""])[0]
             if not live.is_allowed(self.headers.get("Host"), token):
                 self._begin(403, "text/plain")

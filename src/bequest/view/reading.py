@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -182,9 +181,28 @@ def _news(content: bytes, path: Path) -> list[ShownRun]:
     lines: list[dict[str, Any]] = []
     for written in content.splitlines():
         try:
-            lines.append(dict(json.loads(written)))
+            lines.append(dict(files.parsed(written)))
         except (ValueError, TypeError, RecursionError):
             break  # it is being written, or damaged: what comes before is good
+    try:
+        document, title = _told(lines, path)
+        soundness.check(document)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise InvalidLog(
+            f"{path} is not the log of a run, or a damaged one: {error}.",
+            remedy="View its record, if there is one.",
+        ) from error
+    is_whole = any("ended" in line for line in lines)
+    notes = ["This is a log of what happened: the curves have a number per second, not per round."]
+    if not is_whole:
+        notes.append(
+            "The run is still going on, or broke off. What is shown is what is there so far."
+        )
+    return [ShownRun(title, path.name, document, tuple(notes), is_whole)]
+
+
+def _told(lines: list[dict[str, Any]], path: Path) -> tuple[OutcomeDocument, str]:
+    """Return what the lines of news tell of a run, and its title."""
     begun: dict[str, Any] = next((line["begun"] for line in lines if "begun" in line), {})
     document = empty_document(begun)
     curves = document["curves"]
@@ -202,21 +220,7 @@ def _news(content: bytes, path: Path) -> list[ShownRun]:
             for name in NAMES:
                 measured[name].append(line.get(name))
     curves["of"] = len(curves["rounds"])
-    try:
-        soundness.check(document)
-    except (ValueError, TypeError) as error:
-        raise InvalidLog(
-            f"{path} is not the log of a run, or a damaged one: {error}.",
-            remedy="View its record, if there is one.",
-        ) from error
-    is_whole = any("ended" in line for line in lines)
-    notes = ["This is a log of what happened: the curves have a number per second, not per round."]
-    if not is_whole:
-        notes.append(
-            "The run is still going on, or broke off. What is shown is what is there so far."
-        )
-    title = ", ".join(begun.get("wills", ())) or path.stem
-    return [ShownRun(title, path.name, document, tuple(notes), is_whole)]
+    return document, ", ".join(begun.get("wills", ())) or path.stem
 
 
 # --- results -------------------------------------------------------------------------------
@@ -228,8 +232,8 @@ def _is_results(content: bytes) -> bool:
 
 def _results(content: bytes, path: Path) -> list[ShownRun]:
     try:
-        whole = json.loads(content)
-        version, runs = whole["format"], whole["runs"]
+        whole = files.parsed(content)
+        version, runs = whole["format"], list(whole["runs"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidResult(
             f"{path} is not what bequest run --json prints, or not all of it: {error}.",
@@ -240,16 +244,16 @@ def _results(content: bytes, path: Path) -> list[ShownRun]:
             f"{path} is in version {str(version)[:20]!r} of the format; we read version {_FORMAT}.",
             remedy="View it with the release of bequest that wrote it.",
         )
+    found = []
     for number, run in enumerate(runs, start=1):
         try:
             soundness.check(run)
-        except (ValueError, TypeError) as error:
+            title = f"{run['will']}, seed {run['seed']}"
+            found.append(ShownRun(title, path.name, cast("OutcomeDocument", run)))
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise InvalidResult(
                 f"{path}: run {number} cannot be shown: {error}. Results of earlier releases "
                 "lack the network and the curves.",
                 remedy="Write it anew with bequest run FILE --json.",
             ) from error
-    return [
-        ShownRun(f"{run['will']}, seed {run['seed']}", path.name, cast("OutcomeDocument", run))
-        for run in runs
-    ]
+    return found

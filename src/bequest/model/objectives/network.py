@@ -336,6 +336,13 @@ def check_backend(backend: Backend, what: str) -> None:
         InvalidObjective: it sums them up.
         NotFinite: it is infinite, or not a number.
     """
+    for name, values in zip(("inputs", "targets"), backend.arrays(), strict=True):
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            where = tuple(int(k) for k in np.argwhere(~np.isfinite(values))[0])
+            raise NotFinite(
+                f"The {name} of {what} hold {values[where]} in sample {where[0]}.",
+                remedy="Remove or impute missing and infinite entries first.",
+            )
     x = backend.start()
     rows = np.arange(min(4, backend.samples))
     together = backend.value(x, rows)

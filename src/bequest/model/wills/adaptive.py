@@ -14,6 +14,7 @@ from bequest.model.wills.drift import Budget, Drift, check_vectors
 from bequest.model.wills.observed import displacements
 from bequest.model.wills.paper import anchored, pilot_of
 from bequest.model.wills.replay import Replay
+from bequest.model.wills.trust import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -154,12 +155,13 @@ class Adaptive(Will):
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the branch with the smallest bias, promised or predicted."""
-        if self.statistics and not estate.believed and not estate.objective.constant_hessian:
+        bent, unsure = estate.setting.mu < 0, not estate.believed
+        if self.statistics and (bent or unsure) and not estate.objective.constant_hessian:
             return Replay().decide(estate)
-        if estate.setting.mu <= 0:
+        if bent:  # a quadratic of a network holds near where it was made, if at all
+            return replace(Trust().decide(estate), rank=self._rank)
+        if estate.setting.mu == 0:
             why = "anchored at the iterate, as thm:cvx asks in the convex regime"
-            if estate.setting.mu < 0:
-                why = "anchored at the iterate: no prediction is to be believed without convexity"
             at_iterate = anchored(estate, "consensus", why)
             return replace(at_iterate, rank=self._rank if self.rule == "observed" else None)
         if self.rule == "observed":
