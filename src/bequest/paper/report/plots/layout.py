@@ -72,6 +72,10 @@ def draw(chart: Chart, width: int, *, alone: bool) -> Figure:
     # once for all files that it is saved to
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
+    # The solver's last digits differ from run to run, and names in a file are made of them.
+    for axes in figure.axes:
+        left, bottom, wide, high = (round(float(end), 5) for end in axes.get_position().bounds)
+        axes.set_position((left, bottom, wide, high))
     return figure
 
 
