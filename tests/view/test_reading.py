@@ -158,6 +158,14 @@ WRONG = {
 }
 
 
+def test_names_of_silos_are_told(folder, tmp_path):
+    results = json.loads((folder / "vector.json").read_bytes())
+    results["silos"] = ["Aachen", "<b>"]
+    path = tmp_path / "named.json"
+    path.write_text(json.dumps(results))
+    assert "The nodes are silos: 0 is Aachen, 1 is <b>." in read(path)[0].notes
+
+
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
 def test_numbers_that_are_not_finite_are_no_results(folder, tmp_path, number):
     results = json.loads((folder / "vector.json").read_bytes())

@@ -244,12 +244,14 @@ def _results(content: bytes, path: Path) -> list[ShownRun]:
             f"{path} is in version {str(version)[:20]!r} of the format; we read version {_FORMAT}.",
             remedy="View it with the release of bequest that wrote it.",
         )
-    found = []
+    found, silos = [], whole.get("silos") or []
     for number, run in enumerate(runs, start=1):
         try:
             soundness.check(run)
             title = f"{run['will']}, seed {run['seed']}"
-            found.append(ShownRun(title, path.name, cast("OutcomeDocument", run)))
+            named = [f"{node} is {name}" for node, name in enumerate(silos)]
+            notes = (f"The nodes are silos: {', '.join(named)}.",) if named else ()
+            found.append(ShownRun(title, path.name, cast("OutcomeDocument", run), notes))
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise InvalidResult(
                 f"{path}: run {number} cannot be shown: {error}. Results of earlier releases "
