@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bequest.core.legacy import Legacy
+from bequest.model.pseudo_samples import evaluated
 from bequest.protocol.events import (
     Adopted,
     Began,
@@ -280,7 +281,9 @@ class Checker:
         page = self.books.pages[self.now.epoch]
         if not any(node.ident in entry.lineage for entry in page.held.values()):
             return gradient
-        return gradient - page.receipts[node.ident].gradient(node.x)
+        receipt = page.receipts[node.ident]  # in bytes there are no points yet
+        drawn = receipt.drawn_by(lambda part: evaluated(part, node.objective))
+        return gradient - drawn.gradient(node.x)
 
     def _judge_adoption(self, adopted: Adopted) -> None:
         """What is adopted is what the lost node had written down, and nobody has a later word."""
