@@ -28,9 +28,10 @@ def default_method(problem: Problem) -> Method:
     whether they have been loaded.) Where curvatures are estimates, it keeps twice the distance from
     what would be unstable.
 
-    Gradient tracking bears minibatches better, unless all samples are taken now and then, which
-    takes the noise away at the optimum (``python benchmarks/minibatches.py``); and nothing is known
-    of NIDS on losses that are not convex.
+    NIDS takes the longest steps that are stable, too long for plain minibatches: gradient tracking
+    bears them better. Where all samples are taken now and then, the noise goes away at the optimum,
+    and NIDS is the better one again (``python benchmarks/minibatches.py``). On losses that are not
+    convex NIDS has not been tried.
     """
     stacks = [stack for _, stack in problem.stacks]
     if problem.mu < 0 or any(_stays_noisy(stack) for stack in stacks):
