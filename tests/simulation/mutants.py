@@ -16,7 +16,7 @@ from bequest.engines.runtime.ledger import Ledger
 from bequest.model import pseudo_samples
 from bequest.protocol import drafting
 from bequest.protocol import messages as m
-from bequest.protocol.change import Change
+from bequest.protocol.change import Change, Phase
 from bequest.protocol.charter import Agenda
 from bequest.protocol.drafting import Draft
 from bequest.protocol.events import Recalled, Send
@@ -376,6 +376,32 @@ def leavers_never_dismissed(patch):
         return original(self, sender, message)
 
     patch.setattr(Steward, "_on_begun", on_begun)
+
+
+@mutant
+def leaver_taken_for_lost_while_a_steward_asks_never_told(patch):
+    """It is in no epoch, so that no change is about it."""
+    original = Steward._recover
+
+    def recover(self):
+        self._recovery.dead &= {
+            n for s in self._recovery.situations.values() if s.begun for n, _ in s.begun.roster
+        }
+        return original(self)
+
+    patch.setattr(Steward, "_recover", recover)
+
+
+@mutant
+def request_of_the_last_member_silences_what_its_loss_means(patch):
+    """All that is said is that it cannot come back, and an excluded node goes on for ever."""
+
+    def only_turned_away(self, effects, sender, message):
+        if self.phase is not Phase.FINISHED or self.present.alive:
+            return effects
+        return [e for e in effects if isinstance(e, Send) and e.to == (sender,)]
+
+    _after(patch, Steward, "_on_request", only_turned_away)
 
 
 @mutant
