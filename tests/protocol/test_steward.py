@@ -2046,6 +2046,22 @@ def test_a_late_verdict_about_an_earlier_life_spares_nobody_the_answer():
     assert other.steward.register.incarnations[2] == 1
 
 
+def test_an_answer_of_an_earlier_life_is_no_answer_of_the_one_that_is_asked():
+    """It answered the steward before, died and came back; that answer is the first to arrive."""
+    desk = Desk(PATH).running()
+    told = all_begun(desk)
+    other = Successor(desk, {0: 0, 1: 0, 2: 1})
+    assert dropped(other.tell(2, told.pop(2))) == "late: of an earlier incarnation"
+    assert other.hear(told) == []
+    asks = situation(desk, 2, begun=None, purpose="return", known=(1,), incarnation=1, newest=0)
+    effects = other.tell(2, asks)
+    assert sent(effects, m.Halt) == {(0, 1): m.Halt(2, 1)}
+    assert other.steward.present.dead == {2}
+    _, after = other.change(effects)
+    committed, _ = other.change(after)
+    assert (committed.arrival.node, other.steward.register.incarnations[2]) == (2, 1)
+
+
 def test_a_member_that_answers_when_it_has_been_given_up_is_told():
     desk = Desk(PATH).running()
     told = all_begun(desk)

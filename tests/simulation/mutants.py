@@ -393,6 +393,18 @@ def leaver_taken_for_lost_while_a_steward_asks_never_told(patch):
 
 
 @mutant
+def answer_of_an_earlier_incarnation_held_against_the_next(patch):
+    original = Steward._on_situation
+
+    def on_situation(self, sender, message):
+        asked = self._recovery.asked.get(sender, 0)
+        late = self.phase is Phase.ASKING and message.incarnation < asked
+        return self._blame(sender, message) if late else original(self, sender, message)
+
+    patch.setattr(Steward, "_on_situation", on_situation)
+
+
+@mutant
 def request_of_the_last_member_silences_what_its_loss_means(patch):
     """All that is said is that it cannot come back, and an excluded node goes on for ever."""
 

@@ -349,7 +349,9 @@ class Steward:
         recovery, register = self._recovery, self.register
         possible = is_situation(message, sender, (self._term + 1) * _NUMBERS)
         if self.phase is Phase.ASKING and sender in recovery.waiting:
-            if not possible or message.incarnation != recovery.asked[sender]:
+            if possible and message.incarnation < recovery.asked[sender]:
+                return [Dropped(sender, "Situation", "late: of an earlier incarnation")]
+            if not possible or message.incarnation > recovery.asked[sender]:
                 return self._blame(sender, message)
             recovery.hear(sender, message)
             return self._recover()
