@@ -1966,7 +1966,8 @@ def test_who_asks_in_a_later_life_than_it_answered_in_has_died_since(answered, b
     asks = m.Request("return", "", (1,), incarnation=1)
     if answered == "after":
         assert other.tell(2, asks) == []
-    assert other.tell(2, told.pop(2)) == []
+    late = sent(other.tell(2, told.pop(2)), m.Dismiss)
+    assert late == ({(2,): m.Dismiss(0, excluded=True)} if answered == "after" else {})
     if answered == "before":
         assert other.tell(2, asks) == []
     effects = other.hear(told)
@@ -1979,6 +1980,28 @@ def test_who_asks_in_a_later_life_than_it_answered_in_has_died_since(answered, b
     assert (committed.arrival.purpose, committed.arrival.node) == ("return", 2)
     assert other.steward.register.incarnations[2] == 1
     assert after == []
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_a_founder_that_asks_in_a_later_life_than_it_answered_in_comes_back(last):
+    """Nothing has begun: the others found the network, and it comes to them."""
+    desk = Desk(PATH)
+    desk.found()
+    other = Successor(desk, (0, 1, 2))
+    told = {n: situation(desk, n, begun=None) for n in (0, 1, 2)}
+    asks = m.Request("return", "", (1,), incarnation=1)
+    if last:  # it has not answered yet, and is the last that is waited for
+        assert other.hear({n: told[n] for n in (0, 1)}) == []
+        effects = other.tell(2, asks)
+    else:
+        assert other.tell(2, told[2]) == []
+        assert other.tell(2, asks) == []
+        effects = other.hear({n: told[n] for n in (0, 1)})
+    assert sent(effects, m.Arrange).keys() == {(0,), (1,)}
+    effects = other.begun(other.prepare(effects))
+    committed, _ = other.change(effects)
+    assert committed.arrival == Arrival("return", 2, None, 1, (1,))
+    assert other.steward.register.incarnations[2] == 1
 
 
 @pytest.mark.parametrize("asking", [True, False])

@@ -405,6 +405,21 @@ def answer_of_an_earlier_incarnation_held_against_the_next(patch):
 
 
 @mutant
+def founder_that_asks_again_taken_for_the_one_that_answered(patch):
+    """Its request is forgotten, though the process that answered is dead."""
+    original = Steward._on_lost
+
+    def on_lost(self, node, incarnation):
+        before = self._recovery.situations.get(node)
+        effects = original(self, node, incarnation)
+        if self.phase is Phase.ASKING and before is not None and before.begun is None:
+            self._recovery.hear(node, before)
+        return effects
+
+    patch.setattr(Steward, "_on_lost", on_lost)
+
+
+@mutant
 def request_of_the_last_member_silences_what_its_loss_means(patch):
     """All that is said is that it cannot come back, and an excluded node goes on for ever."""
 

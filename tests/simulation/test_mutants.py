@@ -11,7 +11,7 @@ from simulation import chaos, mutants
 # between a node that was forgotten and one that is still to come, a wrong verdict on a leaver, or
 # an answer of an earlier incarnation, while a steward takes over, a last member that asks to come
 # back.
-RARE = [607251, 610438, 715576, 1348, 2299, 2648, 2702, 2945, 3239, 3261, 3697, 3872]
+RARE = [607251, 610438, 715576, 719591, 1348, 2299, 2648, 2702, 2945, 3239, 3261, 3697, 3872]
 RARE += [202233, 211037, 302522]
 SEEDS = [*RARE, *range(200)]
 

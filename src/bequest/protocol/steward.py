@@ -205,7 +205,10 @@ class Steward:
         draft = None if change is None or present.number else change.draft
         founding = {} if draft is None else draft.network
         effects: list[Effect] = []
-        if sender not in present.dead and (sender in present.network or sender in founding):
+        if self.phase is Phase.ASKING:
+            asked = self._recovery.asked.get(sender, message.incarnation)
+            effects = self._on_lost(sender, asked) if asked < message.incarnation else []
+        elif sender not in present.dead and (sender in present.network or sender in founding):
             effects = self._on_lost(sender, register.incarnation(sender))
         # The change under way may be about an incarnation of it that must be over.
         arriving = self._change is not None and self._change.is_about(sender)
