@@ -297,7 +297,7 @@ def network_not_bridged(patch):
 def buddies_put_on_one_host(patch):
     original = topology.choose_buddies
 
-    def choose(network, node, *, count, domains):
+    def choose(network, node, *, count, domains=original.__kwdefaults__["domains"]):
         line = original(network, node, count=len(network), domains=domains)
         together = sorted(line, key=lambda other: domains(other) != domains(line[0]))
         return tuple(together[:count])
