@@ -52,7 +52,9 @@ class Rule:
 
     @property
     def coupling(self) -> float:
-        return self.pace if self.method.label in _COUPLED else 1 / (2 * self.pace)
+        if self.method.label in _COUPLED:
+            return self.pace
+        return getattr(self.method, "mixing", 0.5) / self.pace
 
     @property
     def P(self) -> np.ndarray:  # noqa: N802 - the letter of the formula
@@ -134,7 +136,8 @@ def instability(rules: Mapping[int, Rule]) -> str | None:
         block = slice(row * dim, (row + 1) * dim)
         P[block, block], M[block, block] = rules[node].P, rules[node].M
     adapts = kind in ("NIDS", "exact diffusion")
-    demands = {"M < 2P": 2 * P - M, "c(I - W) <= P": P - spread}
+    most = 1.0 if kind == "NIDS" else 4 / 3
+    demands = {"M < 2P": 2 * P - M, f"c(I - W) <= {most:.3g} P": most * P - spread}
     if not adapts:
         demands = {"M/2 + c(I - W) < P": 2 * P - M - 2 * spread}
     for name, demand in demands.items():

@@ -16,7 +16,7 @@ from bequest.engines.runtime.ledger import Ledger
 from bequest.model import pseudo_samples
 from bequest.protocol import drafting
 from bequest.protocol import messages as m
-from bequest.protocol.change import Change
+from bequest.protocol.change import Change, Phase
 from bequest.protocol.charter import Agenda
 from bequest.protocol.drafting import Draft
 from bequest.protocol.events import Recalled, Send
@@ -376,6 +376,59 @@ def leavers_never_dismissed(patch):
         return original(self, sender, message)
 
     patch.setattr(Steward, "_on_begun", on_begun)
+
+
+@mutant
+def leaver_taken_for_lost_while_a_steward_asks_never_told(patch):
+    """It is in no epoch, so that no change is about it."""
+    original = Steward._recover
+
+    def recover(self):
+        self._recovery.dead &= {
+            n for s in self._recovery.situations.values() if s.begun for n, _ in s.begun.roster
+        }
+        return original(self)
+
+    patch.setattr(Steward, "_recover", recover)
+
+
+@mutant
+def answer_of_an_earlier_incarnation_held_against_the_next(patch):
+    original = Steward._on_situation
+
+    def on_situation(self, sender, message):
+        asked = self._recovery.asked.get(sender, 0)
+        late = self.phase is Phase.ASKING and message.incarnation < asked
+        return self._blame(sender, message) if late else original(self, sender, message)
+
+    patch.setattr(Steward, "_on_situation", on_situation)
+
+
+@mutant
+def founder_that_asks_again_taken_for_the_one_that_answered(patch):
+    """Its request is forgotten, though the process that answered is dead."""
+    original = Steward._on_lost
+
+    def on_lost(self, node, incarnation):
+        before = self._recovery.situations.get(node)
+        effects = original(self, node, incarnation)
+        if self.phase is Phase.ASKING and before is not None and before.begun is None:
+            self._recovery.hear(node, before)
+        return effects
+
+    patch.setattr(Steward, "_on_lost", on_lost)
+
+
+@mutant
+def request_of_the_last_member_silences_what_its_loss_means(patch):
+    """All that is said is that it cannot come back, and an excluded node goes on for ever."""
+
+    def only_turned_away(self, effects, sender, message):
+        if self.phase is not Phase.FINISHED or self.present.alive:
+            return effects
+        return [e for e in effects if isinstance(e, Send) and e.to == (sender,)]
+
+    _after(patch, Steward, "_on_request", only_turned_away)
 
 
 @mutant
