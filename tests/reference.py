@@ -374,9 +374,9 @@ def extra(a: float, w: Weights, _: Rows, x: Rows, s: Rows, z: Rows) -> tuple[Row
 
 
 def exact_diffusion(a: float, w: Weights, _: Rows, x: Rows, s: Rows, z: Rows) -> tuple[Rows, Rows]:
-    """phi = x - a z; x+ = (I + W) phi / 2; s+ = s + (phi - x+) / a."""
+    """phi = x - a z; x+ = (I + 2W) phi / 3; s+ = s + (phi - x+) / a."""
     phi = {j: x[j] - a * z[j] for j in x}
-    new_x = {j: (phi[j] + average(w, phi, j)) / 2 for j in x}
+    new_x = {j: (phi[j] + 2 * average(w, phi, j)) / 3 for j in x}
     return new_x, {j: s[j] + (phi[j] - new_x[j]) / a for j in x}
 
 
@@ -447,7 +447,10 @@ def metric_of(setting: Setting, state: State, node: int, own_weight: float) -> V
 
 
 def check_stability(setting: Setting, state: State) -> None:
-    """A chosen pace keeps M < 2P and c (I - W) <= P (NIDS), or M/2 + c (I - W) < P (ADMM)."""
+    """A chosen pace keeps M < 2P and c (I - W) <= P (NIDS), or M/2 + c (I - W) < P (ADMM).
+
+    Exact diffusion asks for less, c (I - W) <= 4/3 P.
+    """
     if setting.method not in ("NIDS", "ADMM", "exact diffusion", "EXTRA"):
         return
     nodes = sorted(state.neighbours)
@@ -455,7 +458,7 @@ def check_stability(setting: Setting, state: State) -> None:
     weights = metropolis(state.neighbours)
     W = np.array([[weights[j].get(k, 0.0) for k in nodes] for j in nodes])
     coupled = setting.method in ("NIDS", "ADMM")
-    c = setting.pace if coupled else 1 / (2 * setting.pace)
+    c = setting.pace if coupled else {"EXTRA": 1 / 2}.get(setting.method, 2 / 3) / setting.pace
     laplacian = c * np.kron(np.eye(len(nodes)) - W, np.eye(dim))
     P, M = np.zeros_like(laplacian), np.zeros_like(laplacian)
     for row, j in enumerate(nodes):
@@ -464,7 +467,8 @@ def check_stability(setting: Setting, state: State) -> None:
         M[block, block] = carried_bound(setting, state, j)
     size = float(np.abs(P).max())
     if setting.method in ("NIDS", "exact diffusion"):
-        demands = [2 * P - M, P - laplacian]
+        most = {"NIDS": 1.0}.get(setting.method, 4 / 3)
+        demands = [2 * P - M, most * P - laplacian]
     else:
         demands = [2 * P - M - 2 * laplacian]
     for demand in demands:

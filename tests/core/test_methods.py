@@ -138,12 +138,13 @@ def test_extra_is_that_of_shi_ling_wu_and_yin(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_exact_diffusion_is_adapt_correct_combine(seed):
-    """psi = x - a g; phi = psi + x - psi_before; x = (I + W)/2 phi."""
+@pytest.mark.parametrize("mixing", [0.5, 2 / 3, 1.0])
+def test_exact_diffusion_is_adapt_correct_combine(seed, mixing):
+    """psi = x - a g; phi = psi + x - psi_before; x = (I + W)/2 phi; with W instead it is D2."""
     net = network(seed)
-    half, a = (np.eye(net.n) + net.W) / 2, 0.02
+    half, a = (1 - mixing) * np.eye(net.n) + mixing * net.W, 0.02
     X = np.random.default_rng(seed).standard_normal((net.n, net.dim))
-    ours = net.run(bq.methods.ExactDiffusion(a), a, X, count=6)[0]
+    ours = net.run(bq.methods.ExactDiffusion(a, mixing), a, X, count=6)[0]
     x, psi_before = X, X
     for t in range(1, 7):
         psi = x - a * net.gradient(x)
@@ -347,6 +348,43 @@ def test_the_limits_of_a_step_are_sharp(name, graph):
     }[name]
     assert net.radius(method, 0.999 * limit / 3) < 1 < net.radius(method, 1.001 * limit / 3)
     assert method.first_pace(net.conditions).value < limit / 3
+
+
+@pytest.mark.parametrize("graph", [bq.graphs.ring(6), bq.graphs.path(4), bq.graphs.grid(3, 3)])
+@pytest.mark.parametrize("a", [1e-3, 0.5, 1.0, 1.3])
+def test_the_limit_of_the_mixing_is_sharp(graph, a):
+    """Stable up to l = 1 + 1/(3 - 2a), which is 4/3 where steps are short, and not beyond."""
+    net = Network(graph, np.ones((graph.n, 1, 1)), np.zeros((graph.n, 1)))
+    w = float(np.linalg.eigvalsh(net.W)[0])
+    limit = (1 + 1 / (3 - 2 * a)) / (1 - w)
+    for part in (0.999, 1.001):
+        method = bq.methods.ExactDiffusion(a)
+        object.__setattr__(method, "mixing", part * limit)  # 1 is the most that a user may give
+        assert (net.radius(method, a) < 1) == (part < 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_mixing_two_thirds_is_stable_on_every_graph(seed):
+    """Also where weights have an eigenvalue near -1, losses differ and steps are the longest."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 7))
+    graph = bq.Graph([(i, n + j) for i in range(n) for j in range(n)], n=2 * n)
+    net = network(seed, kappa=[1.0, 1e3][seed % 2], n=2 * n, dim=1)
+    net = Network(graph, net.H, net.c)
+    w = float(np.linalg.eigvalsh(net.W)[0])
+    assert w < -1 / 3
+    method = bq.methods.ExactDiffusion()
+    stiffest = float(net.H.max())
+    for share in (1e-3, 0.3, 1.0, 1.99):
+        assert net.radius(method, share / stiffest) < 1
+    d2 = bq.methods.ExactDiffusion(mixing=1.0)
+    assert net.radius(d2, 1e-3 / stiffest) > 1
+
+
+@pytest.mark.parametrize("bad", [0.0, -0.5, 1.1, np.nan, "half", None, True])
+def test_mixings_that_make_no_sense(bad):
+    with pytest.raises(bq.errors.InvalidMethod, match="mixing"):
+        bq.methods.ExactDiffusion(mixing=bad)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -61,6 +61,7 @@ class WholeFile(Section):
         Count | None, BeforeValidator(lambda given: None if given == "none" else given)
     ] = 20
     recall: bool = True
+    statistics: bool = True
     optimum: Literal["auto", "always", "none"] = "auto"
     problem: AnyProblem
     graph: AnyGraph
@@ -237,6 +238,7 @@ class RunFile:
             else content.start,
             buddies=content.buddies,
             recall=content.recall,
+            statistics=content.statistics,
             checkpoint_every=content.checkpoint_every,
             optimum=None if content.optimum == "none" else content.optimum,
         )

@@ -5,7 +5,8 @@ Two rounds carry four methods. With the difference D = (I - W) m of what nodes s
     adapt, then combine:   m = x - z/P;  s+ = s + c D;  x+ = m - c D/P           NIDS
     combine, then adapt:   m = x;        s+ = s + c D;  x+ = x - (z + 2 c D)/P   ADMM, linearised
 
-and with one step alpha = 1/P for all nodes and c = 1/(2 alpha) these are exact diffusion and EXTRA.
+and with one step alpha = 1/P for all nodes these are exact diffusion and, with c = 1/(2 alpha),
+EXTRA.
 
 P is the node's own: a number, or a matrix (its *metric*). The rounds of NIDS are stable whenever
 P > M/2 and P >= c (I - W), M being a bound on the node's Hessian; those of ADMM whenever
@@ -251,7 +252,7 @@ class ADMM(_Coupled, _CombineThenAdapt):
 
 @dataclass(frozen=True)
 class _Stepped(OneStep, _PrimalDual):
-    """Methods with one step alpha for all nodes: P = 1/alpha, c = 1/(2 alpha)."""
+    """Methods with one step alpha for all nodes: P = 1/alpha, c = mixing/alpha."""
 
     def localise(
         self,
@@ -262,17 +263,23 @@ class _Stepped(OneStep, _PrimalDual):
         bound: Callable[[], Array | None],  # noqa: ARG002
     ) -> Local:
         """Return the step, and the coupling that goes with it."""
-        return Local(pace, pace, coupling=1.0 / (2.0 * pace))
+        return Local(pace, pace, coupling=self._mixing / pace)
 
     def first_pace(self, conditions: Conditions) -> StepChoice:
         """Return the step at which the slowest mode of the network is fastest."""
-        return paces.fastest_step(conditions, safe=self._safe(conditions), modes=self._modes)
+        safe = self._safe(conditions)
+        return paces.fastest_step(conditions, safe=safe, mixing=self._mixing, modes=self._modes)
 
     def _safe(self, conditions: Conditions) -> float:
         smoothness = max(conditions.stiffness.values())
         return steps.safe_step(
             smoothness=smoothness, limit=self._limit(conditions), safety=SAFETY["scalar"]
         )
+
+    @property
+    @abstractmethod
+    def _mixing(self) -> float:
+        """What part of the difference to its neighbours a node takes up in a round."""
 
     @staticmethod
     @abstractmethod
@@ -282,17 +289,43 @@ class _Stepped(OneStep, _PrimalDual):
 
 @dataclass(frozen=True)
 class ExactDiffusion(_Stepped, _AdaptThenCombine):
-    """Exact diffusion (D2): NIDS with one step for all nodes and c = 1/(2 step).
+    """Exact diffusion (D2): NIDS with one step for all nodes.
+
+    m = x - step z;  x+ = m - mixing (I - W) m;  s+ = s + mixing (I - W) m/step.
+
+    It is stable for steps below 2/L where l = mixing (1 - w) < 4/3, w being the smallest eigenvalue
+    of W: a mode with a = step h keeps 1 - d of itself, d^2 - d (2l + a(1 - l)) + l = 0, and 4/3 is
+    what l may be for every a from 0 to 2 (for a <= 4/3 it may be 1 + 1/(3 - 2a)). As w > -1 on
+    every graph, 2/3 is the largest mixing that is stable on all of them, those that departures
+    leave included.
 
     Args:
         step: the step of every node; None picks one that is stable for the stiffest.
+        mixing: what part of the difference to its neighbours a node takes up in a round. 1/2 is
+            the textbook's exact diffusion; 1 is D2, which diverges where w <= -1/3.
     """
+
+    mixing: float = 2 / 3
 
     label: ClassVar[str] = "exact diffusion"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_pace(self.mixing, "mixing")
+        if self.mixing is None or self.mixing > 1:
+            raise InvalidMethod(
+                f"The mixing is {self.mixing!r}.",
+                remedy="Use a number up to 2/3, which is stable on every graph, or up to 1 where "
+                "the weights have no eigenvalue below 1 - 4/(3 mixing).",
+            )
+
+    @property
+    def _mixing(self) -> float:
+        return self.mixing
+
     @staticmethod
     def _limit(conditions: Conditions) -> float:
-        _ = conditions  # I - W <= 2I is all that it takes
+        _ = conditions  # the mixing sees to the graph
         return 2.0
 
 
@@ -305,6 +338,10 @@ class EXTRA(_Stepped, _CombineThenAdapt):
     """
 
     label: ClassVar[str] = "EXTRA"
+
+    @property
+    def _mixing(self) -> float:
+        return 0.5
 
     @staticmethod
     def _limit(conditions: Conditions) -> float:
