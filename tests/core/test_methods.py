@@ -160,7 +160,7 @@ def test_nids_is_that_of_li_shi_and_yan(seed):
     X = np.random.default_rng(seed).standard_normal((net.n, net.dim))
     ours = net.run(bq.NIDS(), c, X, count=6)[0]
     A = 1 / np.maximum(
-        np.linalg.eigvalsh(net.H)[:, -1:] / 1.9, 2 * c * (1 - np.diag(net.W)[:, None])
+        np.linalg.eigvalsh(net.H)[:, -1:] / 1.9, 1.58 * c * (1 - np.diag(net.W)[:, None])
     )
     mix = np.eye(net.n) - c * A * (np.eye(net.n) - net.W)
     before, x = X, mix @ (X - A * net.gradient(X))
@@ -180,7 +180,7 @@ def test_admm_is_that_of_ling_shi_wu_and_ribeiro(seed):
     X = np.random.default_rng(seed).standard_normal((net.n, net.dim))
     ours = net.run(method, c, X, count=6)[0]
     L = c * (np.eye(net.n) - net.W)
-    spread = 2.1 * c * (1 - np.diag(net.W))
+    spread = 1.58 * c * (1 - np.diag(net.W))
     P = net.H / 1.4 + spread[:, None, None] * np.eye(net.dim)
     x, dual = X, L @ X
     for t in range(1, 7):
@@ -343,7 +343,7 @@ def test_the_limits_of_a_step_are_sharp(name, graph):
     limit = {
         "gradient tracking": 2.0 if w >= 0 else min(2.0, (1 - w * w) / -w),
         "DIGing": (1 + w) ** 2 / 2,
-        "EXTRA": (5 + 3 * w) / 4,  # of which 1 + w is what is used
+        "EXTRA": (5 + 3 * w) / 4,
         "exact diffusion": 2.0,
     }[name]
     assert net.radius(method, 0.999 * limit / 3) < 1 < net.radius(method, 1.001 * limit / 3)
