@@ -181,9 +181,12 @@ class _Coupled(_PrimalDual):
         """Return P, as its inverse: from the node's own curvature and its share of the mixing."""
         spread = 2.0 * pace * (1.0 - own_weight)
         # An array also where it is one number: vectors are multiplied with that twice as fast.
-        P = self._metric(np.asarray(stiffness, dtype=float), spread)
+        stiffness = np.asarray(stiffness, dtype=float)
+        P = self._metric(stiffness, spread)
         step = np.asarray(1.0 / np.where(P > 0, P, 1.0))
-        M = bound() if self.wants_matrix else None
+        # Where mixing asks for more than any curvature does, a matrix would be a number.
+        plain = np.array_equal(P, self._metric(np.zeros_like(stiffness), spread))
+        M = bound() if self.wants_matrix and not plain else None
         if M is None:
             return Local(pace, step, coupling=pace)
         values, basis = np.linalg.eigh(M)
