@@ -185,8 +185,8 @@ class _Coupled(_PrimalDual):
         P = self._metric(stiffness, spread)
         step = np.asarray(1.0 / np.where(P > 0, P, 1.0))
         # Where mixing asks for more than any curvature does, a matrix would be a number.
-        plain = np.array_equal(P, self._metric(np.zeros_like(stiffness), spread))
-        M = bound() if self.wants_matrix and not plain else None
+        plain = self._metric(np.zeros_like(stiffness), spread) == P
+        M = bound() if self.wants_matrix and not plain.all() else None
         if M is None:
             return Local(pace, step, coupling=pace)
         values, basis = np.linalg.eigh(M)
@@ -194,12 +194,10 @@ class _Coupled(_PrimalDual):
         largest = P.max(axis=-1, keepdims=True)
         # Where nothing pulls, any step will do; it must not blow up what is left of rounding.
         inverse = 1.0 / np.where(_FLAT * largest < P, P, np.where(largest > 0, largest, 1.0))
-        return Local(
-            pace,
-            step,
-            np.ascontiguousarray((basis * inverse[..., None, :]) @ basis.swapaxes(-1, -2)),
-            coupling=pace,
-        )
+        matrix = (basis * inverse[..., None, :]) @ basis.swapaxes(-1, -2)
+        # Of several nodes, those whose matrix is a number go as they would alone, to the last bit.
+        matrix = np.where(plain[..., None], step[..., None] * np.eye(values.shape[-1]), matrix)
+        return Local(pace, step, np.ascontiguousarray(matrix), coupling=pace)
 
     def own_step(self, pace: float, smoothness: float) -> float:
         """Return one over its smoothness, whatever the coupling."""
