@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bequest.core.legacy import Legacy
     from bequest.core.methods import Method
     from bequest.model.objectives.base import Objective
+    from bequest.protocol.node import Node
 
 _TRACKING = ("gradient tracking", "DIGing")
 _COUPLED = ("NIDS", "ADMM")
@@ -30,6 +31,42 @@ def bound(method: Method, objective: Objective, inherited: Legacy) -> np.ndarray
     top = float(np.linalg.eigvalsh(inherited.hessian())[-1])
     top += sum(part.evaluated.curvature.b for part in inherited.samples)
     return max(objective.curvature.b + top, 0.0) * np.eye(inherited.dim)
+
+
+class Drawn:
+    """The gradients of a node's own loss that it has to use: one for its entry, one per round.
+
+    Where rounds take a few samples, (seed, node, incarnation, round) says which. If all are taken
+    now and then, the rounds between correct that gradient by what has changed on their samples.
+
+    Attributes:
+        used: the gradient that it has used last, whatever has been handed over since.
+    """
+
+    def __init__(self, node: Node, x: np.ndarray, t: int) -> None:
+        self._loss, self._who = node.objective, (node.ident, node.incarnation)
+        self._whole: tuple[np.ndarray, np.ndarray] | None = None
+        self.used = self.draw(x, t)
+
+    def draw(self, x: np.ndarray, t: int) -> np.ndarray:
+        """Return what round t has to use at x."""
+        self.used = self._on_samples(x, t)
+        return self.used
+
+    def _on_samples(self, x: np.ndarray, t: int) -> np.ndarray:
+        batch, every = getattr(self._loss, "batch", None), getattr(self._loss, "full_every", None)
+        if batch is None or batch >= self._loss.samples:
+            return self._loss.gradient(x)
+        if every is not None and (self._whole is None or t % every == 0):
+            self._whole = x, self._loss.gradient(x)
+            return self._whole[1]
+        rng = np.random.default_rng([self._loss.seed, *self._who, t])
+        rows = np.sort(rng.choice(self._loss.samples, batch, replace=False, shuffle=False))
+        gradient = self._loss.loss.batch_gradient(x, rows)
+        if self._whole is None:
+            return gradient
+        at, whole = self._whole
+        return gradient - self._loss.loss.batch_gradient(at, rows) + whole
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from bequest.runfile.tables import TableProblem
 from bequest.solver import prepare_each
 
 if TYPE_CHECKING:
-    from bequest.data.recipe import Total
+    from bequest.data.samples import Total
     from bequest.model.plan import Plan
 
 __all__ = ["Job", "RunFile", "load", "parsed", "read", "understand", "understood"]
@@ -246,12 +246,9 @@ class RunFile:
             yield Job(title, seed, plan, engine, samples)
 
     def _total(self, seed: int, engine: Engine) -> "Total | None":
-        """Return how silos add up their sums: as nodes of the same network, if they have names.
-
-        A cluster is not asked for that: the table is here, and so are the sums.
-        """
+        """Return how silos add up their sums: as nodes of the same network, if they have names."""
         content = self.content
-        if not self.silos or self.engine == "ray":
+        if not self.silos:
             return None
         graph = content.graph.build(n=len(self.silos), seed=seed)
         return partial(phases.total, graph=graph, engine=engine)
