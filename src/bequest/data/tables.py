@@ -76,11 +76,13 @@ class Table:
                 f"{self.where(masked[0], name)}: is masked, that is, missing.",
                 remedy="Remove the row, or fill in the missing value first.",
             )
-        column = np.array(values)
+        column = np.asarray(values)
+        # what can never change need not be copied: a table may be most of what the memory holds
+        fixed = column is values and column.base is None and not column.flags.writeable
         if column.dtype.kind in "biuf" and column.ndim in (1, 2) and 0 not in column.shape[1:]:
-            return frozen(column)
+            return column if fixed and column.dtype == np.float64 else frozen(column)
         if column.dtype.kind in "US" and column.ndim == 1:
-            column = column.astype(str, copy=False)
+            column = column.astype(str, copy=not fixed)
             column.setflags(write=False)
             return column
         raise InvalidData(
@@ -146,7 +148,7 @@ class Table:
             row, part = (int(index) for index in wrong[0])
             full_name = name if column.ndim == 1 else f"{name}[{part}]"
             raise InvalidData(
-                f"{self.where(row, full_name)}: is {block[row, part]}.",
+                f"{self.where(row, full_name)}: is {_odd(block[row, part])}.",
                 remedy="Remove the row, fill in the missing value, or have it imputed.",
             )
         return block
@@ -170,7 +172,7 @@ class Table:
         if missing.any():
             row = int(np.argmax(missing))
             raise InvalidData(
-                f"{self.where(row, name)}: is {column[row] or 'empty'}.",
+                f"{self.where(row, name)}: is {_odd(column[row]) if column[row] else 'empty'}.",
                 remedy="Remove the row, or fill in the missing value first.",
             )
         return column
@@ -313,6 +315,11 @@ def _cells(source: str, name: str, cells: list[Any]) -> Column:
 
 def _is_missing(cell: object) -> bool:
     return cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def _odd(number: float) -> str:
+    """Return what a cell is that should be a finite number."""
+    return "missing (empty, or NaN)" if np.isnan(number) else str(number)
 
 
 def label_of(value: Any) -> str:  # noqa: ANN401 - a cell
