@@ -230,9 +230,9 @@ def joined(tables: Mapping[str, Table], *, silo: str, names: Iterable[str] | Non
     )
     columns: dict[str, Column] = {}
     for name in wanted:
-        having = next((part for part in parts if name in part.columns), first)
+        having = next((part for part in parts if name in part.columns), None)
         for part in parts:
-            if name not in part.columns and having is not part:
+            if name not in part.columns and having is not None:
                 near = difflib.get_close_matches(name, part.columns, n=1)
                 instead = f' Is it "{near[0]}" there?' if near else ""
                 raise InvalidData(
