@@ -67,6 +67,12 @@ def test_a_silo_is_forgotten_with_a_receipt(folder, bequest):
     bequest("forget", folder / "run.toml", "O", *recorded, "--run", 2, "-o", folder / "none")
     receipt = json.loads((folder / "none" / "receipt.json").read_text())
     assert (receipt["withdrawn"], receipt["moved"]) == (None, 0.0)
+    # a receipt is kept
+    kept = {path.name: path.read_bytes() for path in (folder / "new").iterdir()}
+    found = bequest("forget", folder / "run.toml", "R", *recorded, "--run", 1, "-o", folder / "new")
+    assert found.exit_code == 2
+    assert "holds the receipt" in found.stderr
+    assert {path.name: path.read_bytes() for path in (folder / "new").iterdir()} == kept
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from bequest.cli.model import model_of
 from bequest.cli.records import Records
 from bequest.cli.terminal import Terminal
 from bequest.engines.fingerprint import fingerprint
-from bequest.errors import InvalidMethod, InvalidResult, UnknownNode
+from bequest.errors import CannotWrite, InvalidMethod, InvalidResult, UnknownNode
 from bequest.model.content import digest
 from bequest.model.withdrawal import withdraw
 from bequest.runfile import load
@@ -44,9 +44,14 @@ def forget_silo(path: Path, silo: str, *, record: Path, number: int | None, outp
             f"{record} has no record of run {chosen}.",
             remedy=f"Write it first: bequest run {path} --record {record}.",
         )
-    files.make_folder(output)
+    if (output / "receipt.json").exists():
+        raise CannotWrite(
+            f"{output} holds the receipt of a silo that was forgotten before.",
+            remedy="Choose another folder with --output: a receipt is there to be kept.",
+        )
     run = conclude(job.plan, found, engine)
     gone = withdraw(run, node)
+    files.make_folder(output)
     model = model_of(file, job, run, x=gone.x)
     # what was promised about the run was promised with the silo in it
     about = {**model.about, "certificate": None, "forgotten": {"silo": silo, "exact": gone.exact}}
