@@ -430,7 +430,7 @@ def carried_bound(setting: Setting, state: State, node: int) -> Vector:
 
 
 def metric_of(setting: Setting, state: State, node: int, own_weight: float) -> Vector:
-    """P of a node: max(M/1.9, 2c(1 - w_ii)), or the sum of both for ADMM; 1/step for others.
+    """P of a node: max(M/1.9, 1.58c(1 - w_ii)), or the sum of both for ADMM; 1/step for others.
 
     Where M is a matrix, M/1.4 instead of M/1.9.
     """
@@ -439,18 +439,15 @@ def metric_of(setting: Setting, state: State, node: int, own_weight: float) -> V
         return np.eye(dim) / setting.pace
     M = carried_bound(setting, state, node)
     least = M / (1.4 if setting.metric == "hessian" else 1.9)
-    spread = 2 * setting.pace * (1 - own_weight)
+    spread = 1.58 * setting.pace * (1 - own_weight)
     if setting.method == "ADMM":
-        return least + 1.05 * spread * np.eye(dim)
+        return least + spread * np.eye(dim)
     values, basis = np.linalg.eigh(least)
     return np.array(basis @ np.diag(np.maximum(values, spread)) @ basis.T)
 
 
 def check_stability(setting: Setting, state: State) -> None:
-    """A chosen pace keeps M < 2P and c (I - W) <= P (NIDS), or M/2 + c (I - W) < P (ADMM).
-
-    Exact diffusion asks for less, c (I - W) <= 4/3 P.
-    """
+    """A chosen pace keeps M < 2P and 3/4 c (I - W) <= P (NIDS), or their sum (ADMM, EXTRA)."""
     if setting.method not in ("NIDS", "ADMM", "exact diffusion", "EXTRA"):
         return
     nodes = sorted(state.neighbours)
@@ -467,10 +464,9 @@ def check_stability(setting: Setting, state: State) -> None:
         M[block, block] = carried_bound(setting, state, j)
     size = float(np.abs(P).max())
     if setting.method in ("NIDS", "exact diffusion"):
-        most = {"NIDS": 1.0}.get(setting.method, 4 / 3)
-        demands = [2 * P - M, most * P - laplacian]
+        demands = [2 * P - M, P - 3 / 4 * laplacian]
     else:
-        demands = [2 * P - M - 2 * laplacian]
+        demands = [2 * P - M - 3 / 2 * laplacian]
     for demand in demands:
         if float(np.linalg.eigvalsh(demand)[0]) < -1e-9 * size:
             raise ValueError(f"the pace {setting.pace} is not stable for {setting.method}")

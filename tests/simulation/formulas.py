@@ -98,10 +98,10 @@ class Rule:
         dim = len(self.M)
         if self.method.label not in _COUPLED:
             return np.eye(dim) / self.pace
-        spread = 2 * self.pace * sum(self.weights.values())
+        spread = 1.58 * self.pace * sum(self.weights.values())
         least = self.M / (1.4 if self.method.metric == "hessian" else 1.9)
         if self.method.label == "ADMM":
-            return least + 1.05 * spread * np.eye(dim)
+            return least + spread * np.eye(dim)
         values, basis = np.linalg.eigh(least)
         return basis @ np.diag(np.maximum(values, spread)) @ basis.T
 
@@ -173,10 +173,9 @@ def instability(rules: Mapping[int, Rule]) -> str | None:
         block = slice(row * dim, (row + 1) * dim)
         P[block, block], M[block, block] = rules[node].P, rules[node].M
     adapts = kind in ("NIDS", "exact diffusion")
-    most = 1.0 if kind == "NIDS" else 4 / 3
-    demands = {"M < 2P": 2 * P - M, f"c(I - W) <= {most:.3g} P": most * P - spread}
+    demands = {"M < 2P": 2 * P - M, "3/4 c(I - W) <= P": P - 3 / 4 * spread}
     if not adapts:
-        demands = {"M/2 + c(I - W) < P": 2 * P - M - 2 * spread}
+        demands = {"M/2 + 3/4 c(I - W) < P": 2 * P - M - 3 / 2 * spread}
     for name, demand in demands.items():
         least = float(np.linalg.eigvalsh(demand)[0])
         if least < -1e-9 * float(np.abs(P).max()):

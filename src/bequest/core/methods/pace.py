@@ -32,13 +32,22 @@ _SLACK = 0.9
 _FLATTEST = 1e-3
 
 
-def chosen(conditions: Conditions, since: int, *, modes: Modes, metric: Metric) -> StepChoice:
+def chosen(
+    conditions: Conditions, since: int, *, modes: Modes, metric: Metric, fastest: float
+) -> StepChoice:
     """Return the largest c that is nearly the fastest: at which the slowest mode decays fastest.
 
     A network is taken for one with the mean curvature, from below and from above, at every node
     and with the mean of the nodes' metrics. A round then splits into modes: consensus, and the two
     ends of the spectrum of I - W. Measured against the best of nine c around it: 0.94 of the rate
     or more with scalar metrics, half of it with matrices on logistic losses.
+
+    Args:
+        conditions: curvatures and the graph.
+        since: the round after which it holds.
+        modes: how much of a mode is left after a round.
+        metric: the P that nodes would use.
+        fastest: what c (I - W)/P never exceeds.
     """
     nodes = sorted(conditions.stiffness)
     a, b, m = (
@@ -57,8 +66,8 @@ def chosen(conditions: Conditions, since: int, *, modes: Modes, metric: Metric) 
         P = metric(curvatures, spread).mean(axis=1)
         worst = np.maximum(worst, np.abs(1.0 - h / P))
         for end in (slow, fast):
-            # P is never below c (I - W), whatever the mean of all P says about one mode.
-            worst = np.maximum(worst, modes(h / P, np.minimum(c * end / P, 1.0)))
+            # whatever the mean of all P says about one mode
+            worst = np.maximum(worst, modes(h / P, np.minimum(c * end / P, fastest)))
     rate = -np.log(np.clip(worst, 1e-300, 1.0))
     best = int(np.flatnonzero(rate >= _SLACK * rate.max())[-1])
     return StepChoice(

@@ -9,8 +9,9 @@ and with one step alpha = 1/P for all nodes these are exact diffusion and, with 
 EXTRA.
 
 P is the node's own: a number, or a matrix (its *metric*). The rounds of NIDS are stable whenever
-P > M/2 and P >= c (I - W), M being a bound on the node's Hessian; those of ADMM whenever
-P > M/2 + c (I - W). Both are for the node alone to see to (W has rows that sum to one, so that
+P > M/2 and P > 3/4 c (I - W), M being a bound on the node's Hessian; those of ADMM whenever
+P > M/2 + 3/4 c (I - W). (Z. Li and M. Yan, arXiv 1711.06785, prove it for any convex losses, and
+that 3/4 is the least.) Both are for the node alone to see to (W has rows that sum to one, so that
 I - W is at most 2 (1 - w_ii)), and no node ever has to slow down for another one.
 """
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 # number must come close to that, as it is too large in all directions but one. A matrix need not:
 # at 0.7 the slowest of nine setups takes 3% more rounds, and a node alone is there in 16, not 132.
 SAFETY = {"scalar": 0.95, "hessian": 0.7}
+# How much of c (I - W) a node's P holds at least: 3/4 would be the end.
+_HELD = 0.79
 # Curvature below this part of the largest is rounding: of a node alone, which mixes with none, it
 # is all that there is in directions that its loss does not depend on.
 _FLAT = 1e-13
@@ -158,7 +161,9 @@ class _Coupled(_PrimalDual):
         return None if chosen.value == current else chosen
 
     def _chosen(self, conditions: Conditions, since: int) -> StepChoice:
-        return paces.chosen(conditions, since, modes=self._modes, metric=self._any_metric)
+        return paces.chosen(
+            conditions, since, modes=self._modes, metric=self._any_metric, fastest=1 / _HELD
+        )
 
     def _any_metric(self, curvature: Array, spread: PerNode) -> Array:
         """Return P, infinite where there is neither curvature nor mixing: nothing moves there."""
@@ -176,9 +181,12 @@ class _Coupled(_PrimalDual):
         """Return P, as its inverse: from the node's own curvature and its share of the mixing."""
         spread = 2.0 * pace * (1.0 - own_weight)
         # An array also where it is one number: vectors are multiplied with that twice as fast.
-        P = self._metric(np.asarray(stiffness, dtype=float), spread)
+        stiffness = np.asarray(stiffness, dtype=float)
+        P = self._metric(stiffness, spread)
         step = np.asarray(1.0 / np.where(P > 0, P, 1.0))
-        M = bound() if self.wants_matrix else None
+        # Where mixing asks for more than any curvature does, a matrix would be a number.
+        plain = self._metric(np.zeros_like(stiffness), spread) == P
+        M = bound() if self.wants_matrix and not plain.all() else None
         if M is None:
             return Local(pace, step, coupling=pace)
         values, basis = np.linalg.eigh(M)
@@ -186,12 +194,10 @@ class _Coupled(_PrimalDual):
         largest = P.max(axis=-1, keepdims=True)
         # Where nothing pulls, any step will do; it must not blow up what is left of rounding.
         inverse = 1.0 / np.where(_FLAT * largest < P, P, np.where(largest > 0, largest, 1.0))
-        return Local(
-            pace,
-            step,
-            np.ascontiguousarray((basis * inverse[..., None, :]) @ basis.swapaxes(-1, -2)),
-            coupling=pace,
-        )
+        matrix = (basis * inverse[..., None, :]) @ basis.swapaxes(-1, -2)
+        # Of several nodes, those whose matrix is a number go as they would alone, to the last bit.
+        matrix = np.where(plain[..., None], step[..., None] * np.eye(values.shape[-1]), matrix)
+        return Local(pace, step, np.ascontiguousarray(matrix), coupling=pace)
 
     def own_step(self, pace: float, smoothness: float) -> float:
         """Return one over its smoothness, whatever the coupling."""
@@ -213,7 +219,7 @@ class NIDS(_Coupled, _AdaptThenCombine):
     """NIDS with a metric of every node's own: half the bytes of gradient tracking, and faster.
 
     m = x - z/P;  s+ = s + c (I - W) m;  x+ = m - c (I - W) m/P,
-    P = max(M/(2 safety), 2c(1 - w_ii)).
+    P = max(M/(2 safety), 1.58 c (1 - w_ii)).
     There is no global step: an heir raises its own P, and no other node slows down.
 
     Args:
@@ -228,7 +234,7 @@ class NIDS(_Coupled, _AdaptThenCombine):
     label: ClassVar[str] = "NIDS"
 
     def _metric(self, curvature: Array, spread: PerNode) -> Array:
-        return np.maximum(curvature / self._least, spread)
+        return np.maximum(curvature / self._least, _HELD * spread)
 
 
 @dataclass(frozen=True)
@@ -236,7 +242,7 @@ class ADMM(_Coupled, _CombineThenAdapt):
     """Linearised decentralized ADMM (DLM), in node form, with a metric of every node's own.
 
     s+ = s + c (I - W) x;  x+ = x - (z + 2 c (I - W) x)/P,
-    P = M/(2 safety) + 2.1 c (1 - w_ii).
+    P = M/(2 safety) + 1.58 c (1 - w_ii).
 
     Args:
         metric: as in ``NIDS``.
@@ -247,7 +253,7 @@ class ADMM(_Coupled, _CombineThenAdapt):
     label: ClassVar[str] = "ADMM"
 
     def _metric(self, curvature: Array, spread: PerNode) -> Array:
-        return np.asarray(curvature / self._least + 1.05 * spread)
+        return np.asarray(curvature / self._least + _HELD * spread)
 
 
 @dataclass(frozen=True)
@@ -345,4 +351,4 @@ class EXTRA(_Stepped, _CombineThenAdapt):
 
     @staticmethod
     def _limit(conditions: Conditions) -> float:
-        return 1.0 + conditions.smallest_eigenvalue
+        return (5.0 + 3.0 * conditions.smallest_eigenvalue) / 4.0

@@ -124,7 +124,7 @@ def until(setup: setups.Setup, method: Method, *, longest: int, goal: float = GO
     """Return after how many rounds every node is within the goal; None if not within ``longest``.
 
     >>> until(setups.section51(0), METHODS["NIDS"], longest=500)
-    69
+    54
     """
     rounds = min(_SHORTEST, longest)
     while True:
