@@ -29,11 +29,11 @@ _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1)]
 
 
-class _Part(BaseModel):
+class _Entry(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class _Number(_Part):
+class _NumberEntry(_Entry):
     kind: Literal["number"]
     name: _Text
     part: Annotated[int, Field(ge=0)] | None
@@ -43,7 +43,7 @@ class _Number(_Part):
     indicator: bool
 
 
-class _Category(_Part):
+class _CategoryEntry(_Entry):
     kind: Literal["category"]
     name: _Text
     values: list[_Text]
@@ -51,18 +51,18 @@ class _Category(_Part):
     indicator: bool
 
 
-class _Recipe(_Part):
-    columns: list[Annotated[_Number | _Category, Field(discriminator="kind")]]
+class _RecipeEntry(_Entry):
+    columns: list[Annotated[_NumberEntry | _CategoryEntry, Field(discriminator="kind")]]
     bias: bool
 
 
-class _Content(_Part):
+class _ModelEntry(_Entry):
     loss: Loss
     coef: Annotated[list[list[_Finite]], Field(min_length=1)]
     intercept: list[_Finite]
     classes: list[_Text]
     features: list[_Text]
-    recipe: _Recipe
+    recipe: _RecipeEntry
     silos: dict[str, Fate]
     about: dict[str, Any]
 
@@ -140,7 +140,7 @@ def _model_in(content: object) -> TrainedModel:
     Raises:
         ValueError: it is none, or its parts do not fit each other.
     """
-    found = _Content.model_validate(content)
+    found = _ModelEntry.model_validate(content)
     columns = tuple(_column(entry) for entry in found.recipe.columns)
     recipe = Recipe(columns, found.recipe.bias)
     rows, width = len(found.coef), len(recipe.features)
@@ -171,11 +171,11 @@ def _model_in(content: object) -> TrainedModel:
     )
 
 
-def _column(entry: _Number | _Category) -> Number | Category:
+def _column(entry: _NumberEntry | _CategoryEntry) -> Number | Category:
     fields = entry.model_dump(exclude={"kind"})
     if entry.indicator and not entry.impute:
         raise ValueError(f'recipe: column "{entry.name}" tells what is missing, but nothing may be')
-    if isinstance(entry, _Number):
+    if isinstance(entry, _NumberEntry):
         return Number(**fields)
     if not entry.values or len({*entry.values}) < len(entry.values):
         raise ValueError(f'recipe: column "{entry.name}" needs categories, each of them once')
