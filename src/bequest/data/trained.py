@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Matrix, Vector
     from bequest.data.samples import Loss, Samples
     from bequest.model.run import Run
+    from bequest.phases import Agreed
 
 FORMAT, VERSION = "bequest model", 1
 Fate: TypeAlias = Literal["alive", "remembered", "forgotten", "lost", "absent", "unknown"]
@@ -189,7 +190,7 @@ def load_model(path: str | Path) -> TrainedModel:
 
 def trained(
     run: Run,
-    samples: Samples,
+    samples: Samples | Agreed,
     *,
     loss: Loss,
     names: Sequence[str] = (),
@@ -200,7 +201,8 @@ def trained(
 
     Args:
         run: the run.
-        samples: what it has learned from.
+        samples: what it has learned from, or what silos have agreed on where samples stay on their
+            hosts (``bequest.phases.on_hosts``).
         loss: which loss.
         names: what the silos are called, in the order of the nodes; their numbers by default.
         about: more to keep with it.

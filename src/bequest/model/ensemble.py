@@ -113,7 +113,8 @@ class Ensemble:
         here: list[Stack] = []
         elsewhere: list[Stack] = []
         for _, stack in self._groups:
-            asked = stack.at_hand and not (dear and np.isinf(stack.hessian_work))
+            isotropic = np.array_equal(*stack.curvatures())  # its range is all there is to know
+            asked = stack.at_hand and not isotropic and not (dear and np.isinf(stack.hessian_work))
             (here if asked else elsewhere).append(stack)
         declared = sum((float(stack.curvatures()[0].sum()) for stack in elsewhere), 0.0)
         if not here or self.dim > _DENSE_DIM:

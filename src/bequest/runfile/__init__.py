@@ -34,7 +34,7 @@ from bequest.runfile.tables import TableProblem
 from bequest.solver import prepare_each
 
 if TYPE_CHECKING:
-    from bequest.data.recipe import Total
+    from bequest.data.samples import Total
     from bequest.model.plan import Plan
 
 __all__ = ["Job", "RunFile", "load", "parsed", "read", "understand", "understood"]
@@ -61,6 +61,7 @@ class WholeFile(Section):
         Count | None, BeforeValidator(lambda given: None if given == "none" else given)
     ] = 20
     recall: bool = True
+    statistics: bool = True
     optimum: Literal["auto", "always", "none"] = "auto"
     problem: AnyProblem
     graph: AnyGraph
@@ -237,6 +238,7 @@ class RunFile:
             else content.start,
             buddies=content.buddies,
             recall=content.recall,
+            statistics=content.statistics,
             checkpoint_every=content.checkpoint_every,
             optimum=None if content.optimum == "none" else content.optimum,
         )
@@ -244,12 +246,9 @@ class RunFile:
             yield Job(title, seed, plan, engine, samples)
 
     def _total(self, seed: int, engine: Engine) -> "Total | None":
-        """Return how silos add up their sums: as nodes of the same network, if they have names.
-
-        A cluster is not asked for that: the table is here, and so are the sums.
-        """
+        """Return how silos add up their sums: as nodes of the same network, if they have names."""
         content = self.content
-        if not self.silos or self.engine == "ray":
+        if not self.silos:
             return None
         graph = content.graph.build(n=len(self.silos), seed=seed)
         return partial(phases.total, graph=graph, engine=engine)

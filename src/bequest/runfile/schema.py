@@ -273,6 +273,7 @@ WILLS: dict[str, type[wills.Will]] = {
     "drift": wills.Drift,
     "full-hessian": wills.FullHessian,
     "budget": wills.Budget,
+    "replay": wills.Replay,
 }
 
 

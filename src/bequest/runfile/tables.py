@@ -18,7 +18,7 @@ from bequest.runfile.fields import Count, Section, refusal
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Indices
-    from bequest.data.recipe import Total
+    from bequest.data.samples import Total
 
 Silos = Annotated[Count, Field(ge=2)]
 Answer = TypeVar("Answer")

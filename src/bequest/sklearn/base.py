@@ -72,10 +72,12 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
         loss: Callable[..., Objective],
         *,
         penalty: float,
+        start: Vector | None = None,
     ) -> Vector:
         """Run, set what all estimators have afterwards, and return the parameters.
 
         ``penalty`` is that of the sum over all samples: its weight times |x|^2/2 is added to it.
+        The rounds begin at ``start``, or at zero.
         """
         if self.finish not in ("newton", "rounds"):
             raise InvalidData(f"finish is {self.finish!r}.", remedy='Use "newton" or "rounds".')
@@ -91,6 +93,7 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
             method=NIDS(metric="hessian") if self.method is None else self.method,
             rounds=last + _ROUNDS if self.rounds is None else self.rounds,
             engine=self.engine,
+            start=start,
             optimum=None,
         )
         run.raise_for_status()
