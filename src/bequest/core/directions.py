@@ -142,23 +142,38 @@ class Direction(NamedTuple):
         moved = [gradient(x + EPSILON * np.abs(x) * sign) - slope for sign in signs]
         return np.asarray(np.max([self.valley.depths(change) for change in moved], axis=0))
 
-    def closest(self, x: Vector, start: Vector, gradient: Callable[[Vector], Vector]) -> Vector:
+    def closest(
+        self,
+        x: Vector,
+        start: Vector,
+        gradient: Callable[[Vector], Vector],
+        magnitude: Magnitude,
+        value: float,
+    ) -> Vector:
         """Return the minimiser next to the start, given one; itself where that is uncertain.
 
-        Points that differ by what rounding hides are all minimisers.
+        Points that differ by what rounding hides are all minimisers; ``value`` is the size of the
+        loss.
         """
-        if self.valley is None:
+        whole = self.valley
+        if whole is None:
             return x
-        valley = self.valley.without(x - start, _NOISE * self.doubt(x, gradient))
-        if not valley.flat.size:
-            return x
-        near = x
-        for _ in range(_TRIALS):  # a flat direction that is off a little leads uphill
-            near = start + valley.shortened(near - start)
-            near = near - valley.solve(gradient(near)) / valley.scale
-        slope, hidden = gradient(near), float(self.doubt(near, gradient).sum())
-        lost = float(self.valley.depths(slope).sum()) > _NOISE * hidden
-        return x if lost or self.leaves(slope, LEVEL) else near
+        # what is nearly flat has to stay at rounding; what is flat needs no proof
+        for valley, floor in (
+            (whole.without(x - start, _NOISE * self.doubt(x, gradient)), 0.0),
+            (whole, EPSILON * value),
+        ):
+            if not valley.flat.size:
+                continue
+            near = start + valley.shortened(x - start)
+            for _ in range(_TRIALS):  # a flat direction that is off a little led uphill
+                near = near - valley.shortened(valley.solve(gradient(near)) / valley.scale)
+            slope, hidden = gradient(near), float(self.doubt(near, gradient).sum())
+            sound = float(whole.depths(slope).sum()) <= max(_NOISE * hidden, floor)
+            sizes = _sizes(magnitude, near, self.scale)
+            if sound and not self._replace(sizes=sizes).leaves(slope, LEVEL):
+                return near
+        return x
 
 
 def dense_descent(

@@ -96,7 +96,7 @@ def newton(
         if found is not None:
             _refuse_runaway(value, found, start, way, scale=scale, exists=exists)
             _refuse_blind(float(way.doubt(found, gradient).sum()), scale)
-            return way.closest(found, start, gradient)
+            return way.closest(found, start, gradient, terms, scale)
         if not exists and taken % _EVERY == _EVERY - 1:
             _refuse_runaway(value, x, start, way, scale=scale, exists=False, early=True)
         shortest, previous = min(shortest, length), length
@@ -150,8 +150,9 @@ def quadratic(
         x, previous = x + way.step, length
     if way.leaves(gradient(x), _GROUND):
         raise _unknown(f"a gradient of norm {norm(slope):.3g} is left", exists=exists)
-    _refuse_blind(float(way.doubt(x, gradient).sum()), abs(value(start)) + abs(value(x)))
-    return way.closest(x, start, gradient)
+    scale = abs(value(start)) + abs(value(x))
+    _refuse_blind(float(way.doubt(x, gradient).sum()), scale)
+    return way.closest(x, start, gradient, magnitude, scale)
 
 
 def _unknown(where: str, *, exists: bool) -> OptimumUnknown:
