@@ -33,7 +33,13 @@ Size = TypeVar("Size", int, float)
 Document = TypeVar("Document", "DepartureDocument", "ChangeDocument")
 
 
-class DepartureDocument(TypedDict):
+class _Named(TypedDict, total=False):
+    """``silo`` is what the node is called, where nodes are silos with names."""
+
+    silo: str
+
+
+class DepartureDocument(_Named):
     """One departure; the names are those of ``bequest.DepartureRecord``."""
 
     node: int
@@ -55,7 +61,7 @@ class DepartureDocument(TypedDict):
     checkpoint: int | None
 
 
-class ChangeDocument(TypedDict):
+class ChangeDocument(_Named):
     """A node returned, joined or was forgotten; as in ``bequest.ChangeRecord``."""
 
     kind: str
@@ -77,11 +83,15 @@ class StepDocument(TypedDict):
 
 
 class NetworkDocument(TypedDict):
-    """Who talks to whom if all nodes are there, and who is not there at the start."""
+    """Who talks to whom if all nodes are there, and who is not there at the start.
+
+    ``names`` are those of the nodes, where they have some.
+    """
 
     nodes: int
     edges: list[list[int]]
     absent: list[int]
+    names: NotRequired[list[str]]
 
 
 class ScoreDocument(TypedDict):
@@ -161,9 +171,15 @@ class WillDocument(TypedDict):
 
 
 def document_of(
-    run: Run, *, will: str, seed: int, exam: Exam | None = None, curves: bool = False
+    run: Run,
+    *,
+    will: str,
+    seed: int,
+    exam: Exam | None = None,
+    curves: bool = False,
+    names: Sequence[str] = (),
 ) -> RunDocument:
-    """Return a run as plain data, graded if there is an exam.
+    """Return a run as plain data, graded if there is an exam; ``names`` are those of the nodes.
 
     Its curves are thinned for a picture, unless all ``curves`` are wanted.
     """
@@ -176,7 +192,7 @@ def document_of(
     document = {
         "will": will,
         "seed": seed,
-        **outcome_document(run.outcome, run.plan.scene, most=None if curves else FEW),
+        **outcome_document(run.outcome, run.plan.scene, most=None if curves else FEW, names=names),
         "limit_error": None if offset is None else _number(offset),
         "limit": _numbers(limit),
         "optimum": _numbers(optimum),
@@ -188,7 +204,12 @@ def document_of(
 
 
 def outcome_document(
-    outcome: Outcome, scene: Scene, *, last: int | None = None, most: int | None = FEW
+    outcome: Outcome,
+    scene: Scene,
+    *,
+    last: int | None = None,
+    most: int | None = FEW,
+    names: Sequence[str] = (),
 ) -> OutcomeDocument:
     """Return what an engine reported as plain data.
 
@@ -197,10 +218,11 @@ def outcome_document(
         scene: where it took place.
         last: the last round that was measured, if the run is not at its end.
         most: how many rounds of its curves are kept, but for a few; None for all, in full.
+        names: those of the nodes, where they have some.
     """
     measured, at = outcome.trajectory, -1 if last is None else last
     happened = {one.round for one in outcome.departures} | {one.round for one in outcome.changes}
-    return {
+    document: OutcomeDocument = {
         "status": str(outcome.status),
         "rounds": measured.gradient_norm.size - 1,
         "error": None if measured.error is None else _number(measured.error[at]),
@@ -219,6 +241,11 @@ def outcome_document(
         "method": scene.method,
         "curves": curves_of(measured, last=last, most=most, also=happened),
     }
+    if names:
+        document["network"]["names"] = list(names)
+        for record in (*document["departures"], *document["changes"]):
+            record["silo"] = names[record["node"]]
+    return document
 
 
 def network_document(scene: Scene) -> NetworkDocument:
@@ -326,7 +353,8 @@ def _pilot(pilot: Pilot | None) -> dict[str, float | None] | None:
 
 def _document(record: DepartureRecord | ChangeRecord, kind: type[Document]) -> Document:
     """Return a record as a document of that kind, whose names are those of the record."""
-    return cast("Document", {name: _plain(getattr(record, name)) for name in kind.__annotations__})
+    names = (name for name in kind.__annotations__ if hasattr(record, name))
+    return cast("Document", {name: _plain(getattr(record, name)) for name in names})
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds

@@ -58,6 +58,7 @@ def run_file(
     resume: bool = False,
     view: bool = False,
     model: Path | None = None,
+    overwrite: bool = False,
     curves: bool = False,
 ) -> int:
     """Carry out a run file; return the exit code."""
@@ -71,8 +72,13 @@ def run_file(
         _refuse_with_sweep(path, asked)
         return _run_sweep(path, planned, as_json=as_json, output=output, curves=curves)
     file = planned[0][1]
+    if overwrite and model is None:
+        raise InvalidMethod(
+            "--overwrite: there is nothing to overwrite.",
+            remedy="Add --model with the folder of the models to replace, or leave it out.",
+        )
     if model is not None:
-        _check_models(file, model)
+        _check_models(file, model, replace_them=overwrite or resume)
     if log is not None and file.engine != "loop":
         raise InvalidMethod(
             f"--log {log}: a log holds what real processes hear, and the {file.engine} engine has "
@@ -188,16 +194,19 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def _check_models(file: RunFile, folder: Path) -> None:
+def _check_models(file: RunFile, folder: Path, *, replace_them: bool) -> None:
     """Refuse what has no model, and a folder that cannot be written, before anything is run."""
     if not isinstance(file.content.problem, TableProblem):
         raise InvalidMethod(
             f"--model {folder}: only a table has rows that a model could be used on.",
             remedy='Leave it out, or use a [problem] with kind = "table".',
         )
+    places = [folder / model_name(number, len(file)) for number in range(1, len(file) + 1)]
+    if not replace_them:
+        for place in places:
+            files.refuse_existing(place, f"--model {folder}")
     files.make_folder(folder)
-    for number in range(1, len(file) + 1):
-        place = folder / model_name(number, len(file))
+    for place in places:
         if os.path.lexists(place):
             files.check_writable(place)
 
@@ -231,7 +240,12 @@ def _carry_out(
                     found.leave_out(job, error)
                     continue
                 document = document_of(
-                    run, will=job.label, seed=job.seed, exam=job.exam, curves=curves
+                    run,
+                    will=job.label,
+                    seed=job.seed,
+                    exam=job.exam,
+                    curves=curves,
+                    names=job.names,
                 )
                 found.runs[number] = document
                 if models is not None and run.status not in (Status.DIVERGED, Status.LOST):
@@ -309,7 +323,7 @@ def _carried_out(
     page: LivePage | None,
 ) -> Outcome:
     """Carry out one run, show how it goes, and write its log if there is a place for it."""
-    engine = watched(engine, page, title)
+    engine = watched(engine, page, title, job.names)
     if isinstance(engine, Ray):
         with watching(title, nodes=plan.problem.n) as see:
             return replace(engine, watch=seen_by(see, page)).run(plan)

@@ -12,7 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from bequest import files, memory, phases
 from bequest.data import Exam, Samples
@@ -72,6 +81,14 @@ class WholeFile(Section):
         default=[{"kind": "adaptive"}], validate_default=True
     )
 
+    @field_validator("problem", mode="after")
+    @classmethod
+    def _names_are_known(cls, problem: AnyProblem, info: ValidationInfo) -> AnyProblem:
+        """Let what follows name nodes by their silos; it is validated in this order."""
+        if info.context is not None:
+            info.context["silos"] = getattr(problem, "silos", ())
+        return problem
+
     @model_validator(mode="after")
     def _seeds_matter(self) -> "WholeFile":
         """Refuse seeds that would repeat one and the same run."""
@@ -109,13 +126,14 @@ class WholeFile(Section):
         """Refuse wills that cannot be told apart, or that belong to no node."""
         seen: set[str] = set()
         for index, will in enumerate(self.wills):
-            if will.title in seen:
+            title = will.titled(())
+            if title in seen:
                 raise refusal(
-                    f'is the second one called "{will.title}".',
+                    f'is the second one called "{title}".',
                     'Give it a label = "..." of its own.',
                     at=("wills", index),
                 )
-            seen.add(will.title)
+            seen.add(title)
             for node in will.nodes:
                 if node >= self.problem.n:
                     raise refusal(
@@ -131,7 +149,7 @@ class Job:
     """One run of a file, with its label and seed.
 
     ``prepared`` is its plan, or why it cannot be run, though others may. ``samples`` are what it
-    learns from, where the problem is a table.
+    learns from, where the problem is a table, and ``names`` those of its silos.
     """
 
     label: str
@@ -139,6 +157,7 @@ class Job:
     prepared: "Plan | BequestError"
     engine: Engine
     samples: Samples | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def exam(self) -> Exam | None:
@@ -178,7 +197,7 @@ class RunFile:
     @property
     def wills(self) -> list[str]:
         """The titles of the wills, in the order in which they are run."""
-        return [will.title for will in self.content.wills]
+        return [will.titled(self.silos) for will in self.content.wills]
 
     @property
     def engine(self) -> EngineKind:
@@ -243,7 +262,7 @@ class RunFile:
             optimum=None if content.optimum == "none" else content.optimum,
         )
         for title, plan in zip(self.wills, plans, strict=True):
-            yield Job(title, seed, plan, engine, samples)
+            yield Job(title, seed, plan, engine, samples, self.silos)
 
     def _total(self, seed: int, engine: Engine) -> "Total | None":
         """Return how silos add up their sums: as nodes of the same network, if they have names."""
