@@ -1169,7 +1169,26 @@ def test_the_sponsor_sends_its_iterate():
     node = halted(started(make(start=3.0)))
     effects = order(node, arrange(2, neighbours=(0, 2, 5), newcomer=5))
     welcome = only(effects, m.Welcome, to=5)
-    assert (welcome.epoch, welcome.x) == (2, 3.0)
+    assert (welcome.epoch, welcome.x, welcome.pace) == (2, 3.0, node.iterate.pace)
+
+
+@pytest.mark.parametrize("pace", [None, 0.25])
+def test_a_newcomer_writes_its_first_checkpoint_by_the_pace_that_counts_when_it_comes(pace):
+    """Which may be another one than when it asked."""
+    asked = []
+
+    class Asked(bq.wills.Consensus):
+        def decide(self, estate):
+            asked.append(estate.setting.step)
+            return super().decide(estate)
+
+    node = make(2, purpose="join", will=Asked(), tau=1)
+    order(node, arrange(5, 9, neighbours=(1,), weights=(0.5,), buddies=(1,), sponsor=1))
+    for wrong in (0.0, -0.25):
+        effects = give(node, 1, m.Welcome(5, np.array([6.0]), wrong))
+        assert blamed(effects) == (1, "a welcome that cannot be right")
+    give(node, 1, m.Welcome(5, np.array([6.0]), pace))
+    assert asked == [STEP if pace is None else pace]
 
 
 def test_nobody_can_claim_without_a_receipt():

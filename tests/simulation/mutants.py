@@ -675,6 +675,18 @@ def pace_of_an_old_epoch_kept(patch):
 
 
 @mutant
+def newcomer_decides_by_the_pace_of_when_it_asked(patch):
+    original = Node._on_part
+
+    def on_part(self, sender, message):
+        if isinstance(message, m.Welcome):
+            message = replace(message, pace=None)
+        return original(self, sender, message)
+
+    patch.setattr(Node, "_on_part", on_part)
+
+
+@mutant
 def own_weight_of_an_old_epoch_in_the_metric(patch):
     original = Iterate.settle
 
