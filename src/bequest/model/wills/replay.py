@@ -68,6 +68,11 @@ class Replay(Will):
         """That is all it does."""
         return True
 
+    @property
+    def insists(self) -> bool:
+        """Samples are no quadratic: they hold wherever the survivors go."""
+        return True
+
     def decide(self, estate: Estate) -> Bequest:
         """Return the samples' statistics, and nothing about where the node is."""
         table = pseudo_samples.table_of(estate.objective)
