@@ -45,7 +45,9 @@ class Trust(Will):
             s, rounds = movement
             eta = norm(estate.objective.hvp(estate.x, s / norm(s)))
             how = f"that along the movement of the last {rounds} rounds"
-        eta = min(max(eta, curvature.a, 0.0), curvature.b)
+        eta = max(eta, curvature.a, 0.0)
+        if estate.setting.mu >= 0:  # the range of a network is that at its start, and no bound
+            eta = min(eta, curvature.b)
         if estate.setting.step > 0:
             eta = min(eta, _ROOM / estate.setting.step)
         why = f"curvature {eta:.3g}, {how}"
