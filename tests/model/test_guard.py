@@ -8,7 +8,7 @@ from bequest.engines import Loop
 
 GRAPH = bq.graphs.ring_with_chords(6, chords=3, seed=1)
 LEAVER, STEP = 3, 0.05
-# With that step the way is a straight one for long: half of it in 32 rounds at 64, a twentieth
+# With that step the way is a straight one for long: half of it in 32 rounds at 64, a thirtieth
 # once the nodes have come to rest.
 VERY_EARLY, EARLY, LATE = 20, 90, 700
 QUADRATICS = [

@@ -5,14 +5,14 @@ far they still go, and on how much they would miss the leaver. Both can be seen 
 
 - **haste**: how far it has come in the last 32 rounds, as a part of the whole way from its start.
   Above a half the training has hardly begun, and a quadratic is in the wrong place; below a
-  twentieth the network has settled, and the quadratic holds about as long as it is needed.
+  thirtieth the network has settled, and the quadratic holds about as long as it is needed.
 - **agreement**: how well the way of the network was a way down for the leaver, too; the mean cosine
   between that way and its own descent. A node whose data are like the others' is taken along.
   Where the network has not settled it is better forgotten: the others know what it knows, and a
   quadratic would only hold them back. A node that has been going against its own descent most of
   the time knows what the others do not, and a rough memory of it is better than none.
 
-The constants were chosen on seeds 100 to 104 of `reproduce networks`, whose tables are of others.
+The constants were chosen on seeds 100 to 114 of `reproduce networks`, whose tables are of others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # The movement of so many rounds says how fast a node is, and in which direction curvature matters.
 ROUNDS = 32
 # Of the whole way in the last rounds: more is too early for any quadratic, less is settled.
-_HARDLY_BEGUN, _SETTLED = 1 / 2, 1 / 20
+_HARDLY_BEGUN, _SETTLED = 1 / 2, 1 / 30
 # From this cosine on the way of all is the node's own.
 _AGREED = 1 / 8
 
