@@ -8,8 +8,8 @@ from bequest.engines import Loop
 
 GRAPH = bq.graphs.ring_with_chords(6, chords=3, seed=1)
 LEAVER, STEP = 3, 0.05
-# With that step the way is a straight one for long: half of it in 32 rounds at 64, a thirtieth
-# once the nodes have come to rest.
+# With that step the way is a straight one for long: half of it in 32 rounds at 64, less than a
+# hundredth once the nodes have come to rest.
 VERY_EARLY, EARLY, LATE = 20, 90, 700
 QUADRATICS = [
     bq.wills.Consensus(),
@@ -131,12 +131,14 @@ def test_units_do_not_matter(scale, leaves):
         assert plain.choice == scaled.choice
 
 
-def test_a_path_that_has_just_begun_is_taken_to_be_even():
-    # The others leave in the round before: node 3 has one step of this epoch, or none at all.
-    for gap in (0, 1):
-        leaving = [bq.Departure(0, LATE - gap), bq.Departure(LEAVER, LATE)]
-        run = left(bq.wills.Consensus(), LATE, alike=True, departures=leaving)
-        assert [record.choice for record in run.departures] == ["consensus"] * 2
+@pytest.mark.parametrize("gap", [0, 1])
+def test_of_a_path_that_has_just_begun_nothing_is_concluded(gap):
+    """Another leaves in that round or the one before; so little of a path shows no rest."""
+    leaving = [bq.Departure(0, EARLY - gap), bq.Departure(LEAVER, EARLY)]
+    for alike, expected in ((True, "none"), (False, "consensus")):
+        run = left(bq.wills.Consensus(), EARLY, alike=alike, departures=leaving)
+        (record,) = (one for one in run.departures if one.node == LEAVER)
+        assert record.choice == expected
 
 
 def test_convex_losses_are_none_of_its_business():

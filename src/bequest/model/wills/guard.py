@@ -5,7 +5,7 @@ far they still go, and on how much they would miss the leaver. Both can be seen 
 
 - **haste**: how far it has come in the last 32 rounds, as a part of the whole way from its start.
   Above a half the training has hardly begun, and a quadratic is in the wrong place; below a
-  thirtieth the network has settled, and the quadratic holds about as long as it is needed.
+  hundredth the network has settled, and the quadratic is where it is needed.
 - **agreement**: how well the way of the network was a way down for the leaver, too; the mean cosine
   between that way and its own descent. A node whose data are like the others' is taken along.
   Where the network has not settled it is better forgotten: the others know what it knows, and a
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 # The movement of so many rounds says how fast a node is, and in which direction curvature matters.
 ROUNDS = 32
 # Of the whole way in the last rounds: more is too early for any quadratic, less is settled.
-_HARDLY_BEGUN, _SETTLED = 1 / 2, 1 / 30
+_HARDLY_BEGUN, _SETTLED = 1 / 2, 1 / 100
 # From this cosine on the way of all is the node's own.
-_AGREED = 1 / 8
+_AGREED = 1 / 7
 
 
 def guarded(will: Will, bequest: Bequest, estate: Estate) -> Bequest:
@@ -81,10 +81,12 @@ def _haste(estate: Estate) -> float:
 
     A path that is not known, as that of an epoch that has just begun, is taken to be even.
     """
-    way = norm(estate.x - estate.start)
-    movement = None if estate.recent is None else estate.recent.movement(ROUNDS)
-    if movement is None or not way > 0:
+    way, path = norm(estate.x - estate.start), estate.recent
+    if path is None or len(path) < 2 or way == 0:
         return ROUNDS / max(estate.round, 1)
+    movement = path.movement(ROUNDS)
+    if movement is None:
+        return 0.0
     moved, rounds = movement
     return norm(moved) / rounds * ROUNDS / way
 
