@@ -110,14 +110,25 @@ def _measured(network: str, split: str, seed: int, rounds: int) -> Findings:
             "gap": float(run.invariant_gap.max()),
         }
 
+    def forgets(will: Will, times: tuple[int, ...], found: dict[str, dict[str, object]]) -> bool:
+        """Whether a will leaves nothing, so that its run would be that of forgetting."""
+        if not found or will.insists:
+            return False
+        # Whether a quadratic is left out does not depend on which one it is.
+        for title, other in WILLS.items():
+            if title in found and not (other.insists or other.forgets):
+                return found[title] is found[FORGETS]
+        if LOOK * times[-1] > rounds:
+            return False
+        return all(one.choice == "none" for one in solved(will, times, times[-1]).departures)
+
     def compared(times: tuple[int, ...]) -> dict[str, dict[str, object]]:
-        found = {}
+        found: dict[str, dict[str, object]] = {}
         for title, will in WILLS.items():
-            # Where exits are over soon, a short look tells who leaves nothing, and forgets.
-            soon = FORGETS in found and LOOK * times[-1] <= rounds
-            short = solved(will, times, times[-1]) if soon else None
-            nothing = short is not None and all(r.choice == "none" for r in short.departures)
-            found[title] = found[FORGETS] if nothing else told(will, times)
+            alike = forgets(will, times, found)
+            found[title] = found[FORGETS] if alike else told(will, times)
+            if found[title]["left"] == ["none"] * len(times):
+                found[title] = found[FORGETS]
         return found
 
     spans = TIMES if rounds == ROUNDS else {LATE: TIMES[LATE]}
