@@ -117,16 +117,17 @@ def table_of(objective: Objective) -> SampleTable:
 # --- the leaver ----------------------------------------------------------------------------
 
 
-def moments(table: SampleTable, rank: int, key: tuple[int, int]) -> Clusters:
+def moments(
+    table: SampleTable, rank: int, key: tuple[int, int], *, convex: bool = True
+) -> Clusters:
     """Return count, mean and that many factors of every class; of all samples without classes.
 
     In the directions of the factors a class spreads as its samples do. For a linear model that is
-    what counts. A network of classes is shown how far they spread in all (``_widened``): it has to
-    tell apart what lies around their means, whichever way.
+    what counts. A network, whose loss is not convex, is shown how far its classes spread in all
+    (``_widened``): it has to tell apart what lies around their means, whichever way.
     """
     found = _of_clusters(table, key, rank, [rows for rows, _ in _classes(table)])
-    linear = table.form[0] in OURS or table.labels is None
-    return found if linear else _widened(found, table)
+    return found if convex or table.labels is None else _widened(found, table)
 
 
 def _widened(samples: Clusters, table: SampleTable) -> Clusters:

@@ -81,7 +81,8 @@ class Replay(Will):
             samples = pseudo_samples.centroids(table, self.centroids, key)
             what = f"{samples.means.shape[0]} centroids"
         else:
-            samples = pseudo_samples.moments(table, _RANK if self.rank is None else self.rank, key)
+            rank, convex = _RANK if self.rank is None else self.rank, estate.setting.mu >= 0
+            samples = pseudo_samples.moments(table, rank, key, convex=convex)
             what = f"moments of {samples.means.shape[0]} classes, rank {samples.rank}"
             if not samples.labels.size:
                 what = f"joint moments of samples and targets, rank {samples.rank}"
