@@ -61,6 +61,11 @@ def is_whole(number: object, *, least: int) -> bool:
     return int(number) >= least
 
 
+def is_number(value: object) -> bool:
+    """Whether something is a real number; text, booleans and None are not, NaN and infinity are."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
 def norm(vector: Vector) -> float:
     """Return the Euclidean norm; unlike a plain sum of squares it does not overflow early."""
     return float(np.linalg.norm(vector))
