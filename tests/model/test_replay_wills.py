@@ -168,7 +168,7 @@ def test_samples_are_drawn_with_their_moments_exactly():
 
 
 def test_where_a_loss_is_not_convex_classes_spread_as_far_in_all_as_their_samples_do():
-    table = pseudo_samples.table_of(loss("softmax", 1))
+    table = replace(pseudo_samples.table_of(loss("softmax", 1)), form=("a network", ()))
     told = pseudo_samples.moments(table, 2, (1, 7), convex=False)
     points, labels, _ = pseudo_samples.points_of(told)
     for label, mean in zip(told.labels, told.means, strict=True):

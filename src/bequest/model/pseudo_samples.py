@@ -127,7 +127,8 @@ def moments(
     (``_widened``): it has to tell apart what lies around their means, whichever way.
     """
     found = _of_clusters(table, key, rank, [rows for rows, _ in _classes(table)])
-    return found if convex or table.labels is None else _widened(found, table)
+    linear = convex or table.form[0] in OURS
+    return found if linear or table.labels is None else _widened(found, table)
 
 
 def _widened(samples: Clusters, table: SampleTable) -> Clusters:
