@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar, cast
 
+import numpy as np
+
 from bequest.curves import FEW, CurvesDocument, curves_of
 from bequest.errors import OptimumUnknown
 from bequest.model.outcome import Status
@@ -356,12 +358,11 @@ def _ends(values: Sequence[Size]) -> list[Size] | None:
 
 def _limit(run: Run) -> Vector | None:
     """Return the limit of the survivors; None if it is unknown or does not exist."""
-    if run.status is Status.DIVERGED:
-        return None
     try:
-        return run.limit
+        limit = run.limit
     except OptimumUnknown:
         return None
+    return limit if np.isfinite(limit).all() else None
 
 
 def _pilot(pilot: Pilot | None) -> dict[str, float | None] | None:

@@ -53,6 +53,8 @@ def test_a_silo_is_forgotten_with_a_receipt(folder, bequest):
     assert found.exit_code == 0, found.output
     receipt = json.loads((folder / "new" / "receipt.json").read_text())
     assert receipt["exact"] is True
+    assert receipt["remains"] == ["mean and scale of age", "mean and scale of weight"]
+    assert "still in the model: mean and scale of age" in found.output
     assert receipt["holder"] in (0, 3)
     raw = (folder / "new" / "model.json").read_bytes()
     assert receipt["model"] == hashlib.sha256(raw).hexdigest()
@@ -64,7 +66,9 @@ def test_a_silo_is_forgotten_with_a_receipt(folder, bequest):
     assert new.about["certificate"] is None
     assert np.linalg.norm(new.coef - old.coef) > 1e-3
     # of a run that forgot it anyway there is nothing to withdraw
-    bequest("forget", folder / "run.toml", "O", *recorded, "--run", 2, "-o", folder / "none")
+    told = bequest("forget", folder / "run.toml", "O", *recorded, "--run", 2, "-o", folder / "none")
+    assert "no node remembered it" in told.output
+    assert "exactly" not in told.output
     receipt = json.loads((folder / "none" / "receipt.json").read_text())
     assert (receipt["withdrawn"], receipt["moved"]) == (None, 0.0)
 
@@ -173,3 +177,30 @@ def test_a_folder_without_records_is_not_made_by_looking_into_it(folder, bequest
     assert "has no record of run 1" in found.stderr
     assert not (folder / "none").exists()
     assert not (folder / "new").exists()
+
+
+def test_forgetting_leaves_the_optimum_of_the_other_rows(folder, bequest):
+    """Every row brings its share of the penalty, so that a silo takes no more of it along."""
+    path = folder / "run.toml"
+    lines = (folder / "people.csv").read_text().splitlines()
+    kept = [line for line in lines[1:] if not line.startswith("O")]
+    (folder / "people.csv").write_text("\n".join([*lines[:45], *kept[30:]]) + "\n")  # unequal silos
+    text = path.read_text().replace("l2 = 0.1", "l2 = 0.1\nstandardise = false")
+    path.write_text(
+        text.replace("rounds = 400", "rounds = 4")
+        .replace("node = 2, round = 60", "node = 2, round = 4")
+        .replace("round = 50", "round = 3")
+    )
+    recorded = ("--record", folder / "runs")
+    assert bequest("run", path, *recorded).exit_code == 0
+    for silo in "OR":
+        found = bequest("forget", path, silo, *recorded, "--run", 2, "-o", folder / silo)
+        assert found.exit_code == 0, found.output
+    forgotten = bq.load_model(folder / "O" / "model.json")
+    table = bq.data.read_table(folder / "people.csv")
+    rows = np.isin(table.columns["town"], ["B", "S"])
+    X = np.column_stack([table.columns["age"], table.columns["weight"], np.ones(rows.size)])[rows]
+    y = np.where(table.columns["ill"][rows] == "yes", 1.0, -1.0)
+    pooled = bq.Logistic(X, y, 0.1)
+    x = np.append(forgotten.coef[0], forgotten.intercept)
+    assert np.linalg.norm(pooled.gradient(x)) < 1e-9

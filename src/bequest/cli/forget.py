@@ -11,6 +11,7 @@ from bequest import files
 from bequest.cli.model import model_of
 from bequest.cli.records import record_at
 from bequest.cli.terminal import Terminal
+from bequest.data.recipe import Number
 from bequest.engines.fingerprint import fingerprint
 from bequest.errors import InvalidMethod, InvalidResult, NotThere, StillHere, UnknownNode
 from bequest.model.content import digest
@@ -22,6 +23,7 @@ from bequest.solver import conclude
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bequest.data.trained import TrainedModel
     from bequest.model.run import Run
     from bequest.model.withdrawal import Forgetting
     from bequest.runfile import Job, RunFile
@@ -66,6 +68,7 @@ def forget_silo(
     about = {**model.about, "certificate": None, "forgotten": {"silo": silo, "exact": gone.exact}}
     model = replace(model, silos={**model.silos, silo: "forgotten"}, about=about)
     model.save(places[0])
+    remains = _agreed(model, file.content.problem)
     receipt = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -77,14 +80,26 @@ def forget_silo(
         "withdrawn": None if gone.withdrawn is None else digest(gone.withdrawn),
         "exact": gone.exact,
         "why": gone.why,
+        "remains": remains,
         "moved": gone.moved,
         "model": hashlib.sha256(places[0].read_bytes()).hexdigest(),
     }
     files.write(places[1], (json.dumps(receipt, indent=1) + "\n").encode())
     out = Terminal()
     out.print(f"{silo}: {gone.why}; the model has moved by {gone.moved:.3g}")
-    out.print(f"withdrawn {'exactly' if gone.exact else 'NOT exactly'}")
+    if gone.withdrawn is not None:
+        out.print(f"withdrawn {'exactly' if gone.exact else 'NOT exactly'}")
+    if remains:
+        out.print(f"agreed on with it, and still in the model: {', '.join(remains)}")
+        out.print("to be rid of that, run a file without it")
     out.print(f"written to {places[0]}, {places[1]}")
+
+
+def _agreed(model: TrainedModel, problem: TableProblem) -> list[str]:
+    """Return what the silo had a say in before the rounds, which no withdrawal changes."""
+    shifted = [c.spelled for c in model.recipe.columns if isinstance(c, Number) and c.is_shifted]
+    named = [name for name, values in problem.categories.items() if values == "agree"]
+    return [f"mean and scale of {name}" for name in shifted] + [f"categories of {n}" for n in named]
 
 
 def _node(file: RunFile, silo: str) -> int:

@@ -52,6 +52,11 @@ class Number:
         """What its features are called."""
         return (self.spelled, f"{self.spelled} is missing") if self.indicator else (self.spelled,)
 
+    @property
+    def is_shifted(self) -> bool:
+        """Whether it differs from the column as it is: by a mean, a scale, or filled cells."""
+        return self.impute or (self.mean, self.scale) != (0.0, 1.0)
+
     def raw(self, table: Table) -> Vector:
         """Return the numbers, NaN where they are missing and may be."""
         values: Vector = table.numbers(self.name, missing=self.impute)[:, self.part or 0]

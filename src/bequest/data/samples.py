@@ -190,7 +190,9 @@ def problem_of(
         samples: what to learn from.
         silos: the rows of every silo, from one of ``bequest.partition``.
         loss: which loss.
-        l2: weight of the penalty l2/2 |x|^2, in every silo.
+        l2: weight of the penalty l2/2 |x|^2. With ``weigh="samples"`` every sample brings its
+            share of it, so that a silo which is forgotten leaves the optimum of the other rows
+            with the same l2; with ``"silos"`` every silo has all of it.
         delta: where a Huber loss becomes linear.
         weigh: ``"samples"``: every sample counts the same, so that the optimum is that of the
             pooled table (all losses are divided by the mean size of a silo). ``"silos"``: every
@@ -253,6 +255,7 @@ def loss_of(
     unpenalised: Sequence[int] = (),
 ) -> Objective:
     """Return the loss of one silo's samples; see ``problem_of``."""
+    l2 *= 1.0 if divisor is None else y.size / divisor
     if loss == "softmax":
         return Softmax(X, y, classes, l2, divisor=divisor, unpenalised=unpenalised)
     if loss == "logistic":

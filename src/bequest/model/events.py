@@ -286,5 +286,7 @@ def _check(event: Event, *, n: int, rounds: int) -> None:
     if not 1 <= event.round <= rounds:
         raise OutsideTheRun(
             f"{event} lies outside the run, whose rounds are 1..{rounds}.",
-            remedy="Let it happen earlier, or run more rounds.",
+            remedy="Let it happen earlier, or run more rounds."
+            if event.round > rounds
+            else "Rounds count from 1; a node that is not there from the start joins, with Join.",
         )

@@ -145,11 +145,11 @@ class Run(Shown):
 
     @cached_property
     def limit(self) -> Vector:
-        """Where the survivors go: ``surrogate_minimiser``, or NaN if the run diverged.
+        """Where the survivors go: ``surrogate_minimiser``.
 
-        A method that is not exact (DGD) takes them near it only.
+        NaN if the run diverged, or if its method is not exact (DGD), which ends beside it.
         """
-        if self.status is Status.DIVERGED:
+        if self.status is Status.DIVERGED or not self.plan.method.is_exact:
             return frozen(np.full(self.problem.dim, np.nan))
         return self.surrogate_minimiser
 

@@ -121,7 +121,8 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Iterator[Objective]:
         """Yield the loss of every silo, so that their sum is that of all samples but for a factor.
 
-        It is the mean over the samples, times the number of silos.
+        It is the mean over the samples, times the number of silos. Every sample brings its share of
+        the penalty: a silo that is forgotten takes no more of it along than of the samples.
         """
         rows = self._with_intercept(X)
         counts = np.ones(y.size) if weights is None else weights
@@ -137,7 +138,7 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
             yield loss(
                 rows[part],
                 y[part],
-                l2=penalty / total,
+                l2=penalty / total * (1.0 if divisor is None else size / divisor),
                 divisor=(divisor or size or 1.0),
                 sample_weight=None if weights is None else weights[part],
                 unpenalised=[-1] if self.fit_intercept else [],
