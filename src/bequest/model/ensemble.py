@@ -273,11 +273,17 @@ class Ensemble:
         return int(work / each)
 
 
-def own_minimiser(objective: Objective) -> Vector | None:
-    """Return the minimiser of one loss, or None if there is none or it takes too much work."""
+def own_minimiser(
+    objective: Objective, at: Vector | None = None, pull: float = 0.0
+) -> Vector | None:
+    """Return the minimiser of one loss, or None if there is none or it takes too much work.
+
+    Of the loss and pull/2 |x - at|^2, where that is given.
+    """
     alone = Ensemble(objective.dim, [(np.array([0]), objective.stack([objective]))])
+    held = Legacy.zero(objective.dim) if at is None else Legacy(pull, -pull * at, 0.0)
     try:
-        return alone.minimiser(Legacy.zero(objective.dim), work=_AFFORDABLE)
+        return alone.minimiser(held, at, work=_AFFORDABLE)
     except OptimumUnknown:
         return None
 

@@ -221,8 +221,8 @@ def _unit(X: Features) -> float:
 def _usual_will(dim: int) -> Will:
     """Return the whole Hessian, once per leaver, where that is no large message.
 
-    An intercept without a penalty puts a problem into the convex regime, in which ``Adaptive`` goes
-    by the paper's theorem and keeps a single curvature: that is a hundred times less exact here.
+    Beyond 15 unknowns ``Adaptive`` sends eight directions of it, which is less exact
+    (`bequest reproduce robustness`).
     """
     return FullHessian() if dim <= _WHOLE else Adaptive()
 

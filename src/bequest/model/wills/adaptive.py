@@ -41,8 +41,10 @@ class Adaptive(Will):
     sent where a loss is curved alike in all directions.
 
     With ``rule="certified"`` it is the paper's Legacy-GT; the other two rules go by names of their
-    own, and know two vectors only. In the convex regime (C) it is always anchored at the iterate,
-    the anchor thm:cvx is about.
+    own, and know two vectors only. In the convex regime (C) two vectors are always anchored at the
+    iterate, the anchor thm:cvx is about; with more the content is the same as elsewhere, and no
+    slope of it is without curvature. thm:cvx says nothing about that: ``Consensus`` is what it is
+    about.
 
     Args:
         rule: ``"observed"`` predicts from what the node itself can see how far each branch would
@@ -160,12 +162,12 @@ class Adaptive(Will):
             return Replay().decide(estate)
         if bent:  # a quadratic of a network holds near where it was made, if at all
             return replace(Trust().decide(estate), rank=self._rank)
-        if estate.setting.mu == 0:
+        content = self.rule == "observed" and self.offered == BRANCHES[:1]
+        if estate.setting.mu == 0 and not content:
             why = "anchored at the iterate, as thm:cvx asks in the convex regime"
             at_iterate = anchored(estate, "consensus", why)
             return replace(at_iterate, rank=self._rank if self.rule == "observed" else None)
         if self.rule == "observed":
-            content = self.offered == BRANCHES[:1]
             return self._spend(estate) if content else self._observe(estate)
         costs = self._oracle(estate) if self.rule == "oracle" else self._certified(estate)
         compared = {branch: self._bequest(estate, branch) for branch in costs}
