@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bequest.model.outcome import ChangeRecord, DepartureRecord, Outcome
     from bequest.model.plan import Scene
     from bequest.model.run import Run
+    from bequest.phases import Finish
 
 
 # The status of a run that could not be carried out with its will.
@@ -102,6 +103,14 @@ class ScoreDocument(TypedDict):
     recall: dict[str, float | None]
 
 
+class FinishDocument(TypedDict):
+    """Where Newton steps have led from the end of a run, and how many sums of how many numbers."""
+
+    x: list[float]
+    sums: int
+    numbers: int
+
+
 class OutcomeDocument(TypedDict):
     """What an engine reported, and on which network.
 
@@ -127,13 +136,14 @@ class RunDocument(OutcomeDocument):
 
     ``limit_error`` is the distance of the point the survivors approach to the optimum; a run that
     diverged has neither this nor ``error``, nor a certificate. ``score`` is that of the mean of
-    their models, if the problem is to classify.
+    their models, or of where Newton steps have led from it, if the problem is to classify.
     """
 
     will: str
     seed: int
     limit_error: float | None
     score: NotRequired[ScoreDocument]
+    finish: NotRequired[FinishDocument]
     limit: list[float | None] | None
     optimum: list[float | None] | None
     pilot: dict[str, float | None] | None
@@ -178,8 +188,11 @@ def document_of(
     exam: Exam | None = None,
     curves: bool = False,
     names: Sequence[str] = (),
+    finish: Finish | None = None,
 ) -> RunDocument:
     """Return a run as plain data, graded if there is an exam; ``names`` are those of the nodes.
+
+    ``finish`` is where Newton steps have led from its end, if they were asked for.
 
     Its curves are thinned for a picture, unless all ``curves`` are wanted.
     """
@@ -188,7 +201,14 @@ def document_of(
     offset = None if optimum is None or limit is None else run.limit_error
     gone = run.status in (Status.DIVERGED, Status.LOST)
     model = None if gone else run.x.mean(axis=0)
-    scored = {} if exam is None else {"score": score_of(exam, model)}
+    scored: dict[str, object] = {}
+    if finish is not None:
+        model = finish.x
+        scored["finish"] = {
+            "x": finish.x.tolist(), "sums": finish.sums, "numbers": finish.numbers
+        }  # fmt: skip
+    if exam is not None:
+        scored["score"] = score_of(exam, model)
     document = {
         "will": will,
         "seed": seed,

@@ -123,14 +123,17 @@ def test_twenty_silos_talk_along_a_ring_with_shortcuts(cancer):
     assert len(model.run_.graph.edges) == 40
 
 
+STRICT = {"absent": "error"}
 X4, Y4, S4 = [[0.0], [1.0], [2.0], [4.0]], [0, 1, 0, 1], ["a", "a", "b", "b"]
 
 
 @pytest.mark.parametrize(
     ("options", "silos", "error", "words"),
     [
-        ({"departures": [bq.Departure("bb", 9)]}, S4, UnknownNode, 'mean "b"'),
-        ({"departures": [bq.Departure("zz", 9)]}, S4, UnknownNode, "The silos are a, b"),
+        (STRICT | {"departures": [bq.Departure("bb", 9)]}, S4, UnknownNode, 'mean "b"'),
+        (STRICT | {"departures": [bq.Departure("zz", 9)]}, S4, UnknownNode, "The silos are a, b"),
+        (STRICT | {"will": {"c": bq.wills.Classic()}}, S4, UnknownNode, "no silo 'c'"),
+        ({"absent": "ignore"}, S4, InvalidData, "absent is 'ignore'"),
         ({"departures": 3}, S4, ValueError, "not a sequence"),
         ({"departures": ["a"]}, S4, ValueError, "is no event"),
         ({}, ["a", "b"], InvalidData, "there are 4 rows"),

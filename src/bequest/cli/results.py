@@ -77,7 +77,7 @@ def print_found(file: RunFile, found: RunFileResults) -> None:
         _print_departures(out, runs)
         _print_changes(out, runs)
     out.print()
-    for line in _steps(runs):
+    for line in [*_steps(runs), *_finishes(runs)]:
         out.print(line)
 
 
@@ -240,6 +240,16 @@ def _steps(runs: Sequence[RunDocument]) -> list[str]:
     values = [step["value"] or 0.0 for run in runs for step in run["steps"]]
     spread = f"{min(values):.3g} to {max(values):.3g}"
     return [method, f"{pace}: {spread}, chosen per seed; --json says why"]
+
+
+def _finishes(runs: Sequence[RunDocument]) -> list[str]:
+    """Return how many sums the Newton steps at the end took, if there were any."""
+    done = [run["finish"] for run in runs if "finish" in run]
+    if not done:
+        return []
+    counts = [one["sums"] for one in done]
+    sums = span([min(counts), max(counts)])
+    return [f"finish: Newton steps, {sums} sums of {done[0]['numbers']} numbers per silo"]
 
 
 def _method(runs: Sequence[RunDocument]) -> str:

@@ -21,9 +21,16 @@ from bequest.cli.tidy import KINDS, row_of, write_rows
 from bequest.documents import document_of, score_of
 from bequest.engines import Loop, Ray, one_cluster
 from bequest.engines.fingerprint import fingerprint
-from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, InvalidWill
+from bequest.errors import (
+    BequestError,
+    InvalidMethod,
+    InvalidRunFile,
+    InvalidWill,
+    OptimumUnknown,
+)
 from bequest.journal import Journal, Origin
 from bequest.model.outcome import Status
+from bequest.phases import newton
 from bequest.runfile.schema import spelled
 from bequest.runfile.sweep import variants
 from bequest.runfile.tables import TableProblem
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from bequest.model.outcome import Outcome
     from bequest.model.plan import Plan
     from bequest.model.run import Run
+    from bequest.phases import Finish
     from bequest.runfile import Job, RunFile
     from bequest.view.live import LivePage
 
@@ -223,9 +231,9 @@ def _carry_out(
     """Carry out every run that can be carried out with its will; there is at least one."""
     found = RunFileResults()
     try:
-        if records is not None:
-            _check_records(file, records)
         with one_cluster(), Meter(len(file) * file.rounds) as meter:
+            if records is not None:
+                _check_records(file, records)
             for number, job in enumerate(file.jobs(), start=1):
                 title = f"run {number} of {len(file)}: {job.label}, seed {job.seed}"
                 if isinstance(job.prepared, BequestError):
@@ -239,6 +247,7 @@ def _carry_out(
                 except InvalidWill as error:
                     found.leave_out(job, error)
                     continue
+                finish = _finished(file, job, run, title)
                 document = document_of(
                     run,
                     will=job.label,
@@ -246,10 +255,12 @@ def _carry_out(
                     exam=job.exam,
                     curves=curves,
                     names=job.names,
+                    finish=finish,
                 )
                 found.runs[number] = document
                 if models is not None and run.status not in (Status.DIVERGED, Status.LOST):
-                    save_model(models, number, file, job, run)
+                    x = None if finish is None else finish.x
+                    save_model(models, number, file, job, run, x=x)
                 if job.exam is not None and job.seed not in found.nobody_left:
                     found.nobody_left[job.seed] = _nobody_left(job.exam, run)
     except InvalidRunFile:
@@ -260,6 +271,17 @@ def _carry_out(
     if not found.runs:
         raise _nothing_run(file, found.not_run)
     return found
+
+
+def _finished(file: RunFile, job: Job, run: Run, title: str) -> Finish | None:
+    """Return where Newton steps lead from the end of a run, if they are asked for and can."""
+    if file.content.finish == "rounds" or run.status in (Status.DIVERGED, Status.LOST):
+        return None
+    try:
+        return newton(run, engine=job.engine)
+    except (OptimumUnknown, InvalidMethod) as error:
+        typer.echo(f"{title}: not finished by Newton steps: {error.what}", err=True)
+        return None
 
 
 def _nothing_run(file: RunFile, not_run: Sequence[NotRunDocument]) -> InvalidWill:
