@@ -333,7 +333,7 @@ def test_records_say_what_happened():
         rounds=300,
     )
     record = run.departures[0]
-    assert set(record.predicted) == set(record.hindsight) == {"drift", "full"}
+    assert set(record.predicted) == set(record.hindsight) == {"none", "drift", "full"}
     assert record.choice == min(record.predicted, key=record.predicted.get) == "full"
     text = str(record)
     for word in ("node 3", "round 60", "whole Hessian", "3 vectors", f"{record.bytes} bytes"):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 # Up to this dimension the prediction solves with matrices, beyond with one number per view.
-_SMALL = 256
+LARGEST = 256
 # Curvature below this part of the largest is rounding.
 _FLAT = 1e-12
 
@@ -50,7 +50,7 @@ def displacements(estate: Estate, branches: Mapping[Choice, Legacy | None]) -> d
     quadratic along its path, a Hessian is a poor guess at another place: then the Newton step is
     also judged with one number for the curvature of all losses, the one that the tracker shows.
     """
-    small = estate.objective.hessian_work < np.inf and estate.objective.dim <= _SMALL
+    small = estate.objective.hessian_work < np.inf and estate.objective.dim <= LARGEST
     own = estate.objective.hessian(estate.x) if small else None
     views = _views(estate, own)
     return {
