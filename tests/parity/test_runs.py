@@ -63,7 +63,7 @@ def test_collinear_data_is_the_convex_regime():
     problem = bq.Problem(losses)
     assert problem.regime == "C"
     run = bq.solve(problem, bq.graphs.ring(4), departures=[bq.Departure(1, 40)], rounds=8000)
-    assert run.departures[0].choice == "consensus"
+    assert run.departures[0].choice == "full"
     settled(run, 1e-8)
 
 
