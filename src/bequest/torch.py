@@ -174,8 +174,10 @@ class _Torch:
     def _batches(self, rows: Indices | None) -> list[tuple[torch.Tensor, torch.Tensor, Any]]:
         """Return inputs, targets and weights (or their share in a mean) of some samples."""
         if rows is not None:
-            chosen = torch.from_numpy(np.ascontiguousarray(rows))
-            return [(self.inputs[chosen], self.targets[chosen], 1.0)]
+            chosen = torch.from_numpy(np.ascontiguousarray(rows)).to(self.inputs.device)
+            return [
+                (self.inputs.index_select(0, chosen), self.targets.index_select(0, chosen), 1.0)
+            ]
         if self.weights is None and self.samples <= _PIECE:
             return [(self.inputs, self.targets, 1.0)]
         pieces = []
@@ -209,10 +211,21 @@ class _Torch:
         for inputs, targets, share in self._batches(rows):
             loss = self._mean(self.module(inputs), targets, share)
             parts = torch.autograd.grad(loss, parameters, allow_unused=True)
-            found = _flattened(parts, parameters)
+            found = self._flattened(parts)
             total = found if total is None else total + found
         assert total is not None  # noqa: S101 - there are samples
         return total
+
+    def _flattened(self, parts: Any) -> Vector:  # noqa: ANN401
+        """Return gradients as one float64 vector; a parameter that plays no part has none."""
+        found = np.empty(self._flat.numel())
+        begin = 0
+        for part, p in zip(parts, self._parameters, strict=True):
+            end = begin + p.numel()
+            # Converted where it belongs: what is moved twice costs as much as a small batch.
+            found[begin:end].reshape(p.shape)[...] = 0.0 if part is None else part.cpu().numpy()
+            begin = end
+        return found
 
     def _dictionary(self, vector: Vector) -> dict[str, torch.Tensor]:
         flat = torch.from_numpy(np.array(vector, dtype=np.float64)).to(self._flat)
@@ -284,16 +297,6 @@ class _Torch:
                 f"Parameters and data are on {', '.join(sorted(places))}.",
                 remedy="Move both to one device: model.to(device), and the tensors too.",
             )
-
-
-def _flattened(parts: Any, parameters: list[torch.nn.Parameter]) -> Vector:  # noqa: ANN401
-    """Return gradients as one float64 vector; a parameter that plays no part has none."""
-    named = [
-        (torch.zeros_like(p) if part is None else part).reshape(-1)
-        for part, p in zip(parts, parameters, strict=True)
-    ]
-    found: Vector = torch.cat(named).cpu().numpy().astype(np.float64)
-    return found
 
 
 def _check_module(model: Any) -> None:  # noqa: ANN401 - whatever a user passes

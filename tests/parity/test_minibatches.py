@@ -63,6 +63,33 @@ def test_whatever_happens_the_invariant_is_exact_and_engines_agree(method):
     assert max(rows.invariant_gap.max(), nodes.invariant_gap.max()) < 1e-12
 
 
+LONG = [
+    bq.GradientTracking(step=1e-3),
+    bq.methods.DIGing(step=1e-3),
+    bq.methods.ExactDiffusion(step=1e-3),
+    bq.NIDS(),
+]
+
+
+@pytest.mark.parametrize("method", LONG, ids=lambda method: method.label)
+def test_long_messages_are_heard_alike_to_the_last_bit(method):
+    """They are not brought side by side; 20,011 is a multiple of no piece."""
+    rng = np.random.default_rng(5)
+    silos = []
+    for i in range(6):
+        X = rng.standard_normal((6, 20_011)) / 50
+        silos.append(bq.Minibatches(bq.LeastSquares(X, rng.standard_normal(6) + i, 0.1), 2))
+    losses = bq.Problem(silos)
+    options = {"method": method, "rounds": 8, "departures": [bq.Departure(2, 4)], "optimum": None}
+    rows = solved(losses, **options)
+    nodes = solved(losses, Loop(), **options)
+    np.testing.assert_array_equal(nodes.x, rows.x)
+    assert rows.invariant_gap.max() < 1e-11
+    np.testing.assert_allclose(
+        nodes.trajectory.disagreement, rows.trajectory.disagreement, rtol=1e-12
+    )
+
+
 def test_a_log_repeats_a_run_on_minibatches_bit_for_bit(tmp_path):
     losses, path = problem(full_every=7), tmp_path / "run.log"
     with Journal(path) as journal:
