@@ -171,13 +171,13 @@ def _farthest(X: Tensor, centre: Tensor) -> Vector:
     if X.shape[2] > _WIDE:
         # Row by row: as one array the differences would have to be made first.
         apart = np.empty(X.shape[2])
-        farthest = np.zeros(X.shape[0])
+        squared = np.zeros(X.shape[0])
         for slot, rows in enumerate(X):
             for row in rows:
                 np.subtract(row, centre[slot % len(centre), 0], apart)
                 square = np.einsum("d,d->", apart, apart)  # BLAS would wake up all its threads
-                farthest[slot] = np.maximum(farthest[slot], square)
-        return np.asarray(np.sqrt(farthest))
+                squared[slot] = np.maximum(squared[slot], square)
+        return np.asarray(np.sqrt(squared))
     rows = _several(X)
     repeats = rows.shape[2] // X.shape[2]
     offset = (rows - np.tile(centre, (1, 1, repeats))).reshape(X.shape)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, hstack, issparse
 
-from bequest.core.samples import Clusters, principal
+from bequest.core.samples import PENALISED, Clusters, principal
 from bequest.errors import BequestError, InvalidObjective, InvalidWill
 from bequest.model.objectives.linear import Huber, LeastSquares, Logistic
 from bequest.model.objectives.loaded import Loaded
@@ -29,9 +29,13 @@ if TYPE_CHECKING:
     from bequest.core.legacy import Legacy
     from bequest.core.samples import Evaluated
     from bequest.model.objectives.base import Objective
+    from bequest.model.objectives.rows import Features
     from bequest.model.outcome import Outcome
     from bequest.model.problem import Problem
 
+# Sparse samples of one class are written out up to so many numbers. Beyond that directions are
+# found by products, and clusters among projections on so many random directions.
+_WRITTEN_OUT, _PROJECTED = 1 << 22, 64
 # The names of losses in a message.
 OURS = LOGISTIC, SOFTMAX, LEAST_SQUARES, HUBER = "logistic", "softmax", "least squares", "huber"
 
@@ -42,19 +46,21 @@ class SampleTable:
 
     Attributes:
         form: which loss, and its parameters.
-        rows: the samples, one row each.
+        rows: the samples, one row each, dense or sparse.
         labels: their classes; None where the target is a number.
         targets: these numbers; None where there are classes.
-        share: how much a sample counts in the loss.
-        l2: of the loss.
+        share: how much a sample of weight one counts in the loss.
+        l2: of the loss; 0 where the penalty is part of the form.
+        weights: of the samples; None where all have weight one.
     """
 
     form: tuple[str, tuple[float, ...]]
-    rows: Matrix
+    rows: Features
     labels: Vector | None
     targets: Vector | None
     share: float
     l2: float
+    weights: Vector | None = None
 
 
 @runtime_checkable
@@ -97,20 +103,35 @@ def table_of(objective: Objective) -> SampleTable:
             remedy="Use another will for this node, such as wills.Adaptive(), or a loss with "
             "samples: Logistic, Softmax, LeastSquares, Huber, bequest.torch or bequest.jax.",
         )
-    if loss.sample_weight is not None or loss.unpenalised or issparse(loss.X):
-        raise InvalidWill(
-            f"A {type(loss).__name__} with sample weights, sparse samples or coefficients without "
-            "a penalty cannot be replayed: points stand for samples that count alike.",
-            remedy="Use another will for this node, such as wills.Adaptive().",
-        )
     classes = isinstance(loss, Logistic | Softmax)
-    return SampleTable(
+    l2 = loss.l2
+    if loss.unpenalised and l2:  # a memory's own penalty would bend all coordinates alike
+        form, l2 = (PENALISED + form[0], (*form[1], l2, *map(float, loss.unpenalised))), 0.0
+    table = SampleTable(
         form,
         loss.X,
         loss.y if classes else None,
         None if classes else loss.y,
         1.0 / loss.divisor,
-        loss.l2,
+        l2,
+        loss.sample_weight,
+    )
+    return table if table.weights is None else _that_count(table, table.weights)
+
+
+def _that_count(table: SampleTable, weights: Vector) -> SampleTable:
+    """Return the samples that have a weight at all."""
+    kept = np.flatnonzero(weights)
+    if not kept.size:
+        raise InvalidWill(
+            "Every sample of the node has weight 0: there is nothing to replay.",
+            remedy="Use another will for this node, such as wills.Forgetful().",
+        )
+    labels, targets = (
+        None if part is None else part[kept] for part in (table.labels, table.targets)
+    )
+    return replace(
+        table, rows=table.rows[kept], labels=labels, targets=targets, weights=weights[kept]
     )
 
 
@@ -134,15 +155,27 @@ def centroids(table: SampleTable, count: int, key: tuple[int, int]) -> Clusters:
             clusters += [rows[[j]] for j in range(rows.size)]
             continue
         rng = np.random.default_rng([*key, k])
-        _, nearest = kmeans2(points[rows], share, minit="++", rng=rng)
+        _, nearest = kmeans2(_close_up(points[rows], rng), share, minit="++", rng=rng)
         clusters += [rows[nearest == j] for j in range(share) if (nearest == j).any()]
     return _of_clusters(table, key, 0, clusters)
 
 
-def _points(table: SampleTable) -> Matrix:
+def _close_up(points: Features, rng: np.random.Generator) -> Matrix:
+    """Return dense points that are as far from each other: projected where there are too many."""
+    if not issparse(points):
+        return np.asarray(points)
+    if points.shape[0] * points.shape[1] <= _WRITTEN_OUT:
+        return np.asarray(points.toarray())
+    basis = rng.standard_normal((points.shape[1], _PROJECTED)) / np.sqrt(_PROJECTED)
+    return np.asarray(points @ basis)
+
+
+def _points(table: SampleTable) -> Features:
     """Return the samples with their targets beside them, where these are numbers."""
     if table.targets is None:
         return table.rows
+    if issparse(table.rows):
+        return csr_array(hstack([table.rows, csr_array(table.targets[:, None])]))
     return np.column_stack([table.rows, table.targets])
 
 
@@ -158,24 +191,66 @@ def _of_clusters(
     table: SampleTable, key: tuple[int, int], rank: int, clusters: list[Indices]
 ) -> Clusters:
     points = _points(table)
-    means = np.array([points[rows].mean(axis=0) for rows in clusters])
-    spread = np.array(
-        [
-            principal((points[rows] - mean) / np.sqrt(rows.size), rank)
-            for rows, mean in zip(clusters, means, strict=True)
-        ]
-    )
+    found = []
+    for rows in clusters:
+        weights = None if table.weights is None else table.weights[rows]
+        found.append(_statistics(points[rows], weights, rank))
+    spread = np.array([factors for _, _, factors in found])
     used = int((np.abs(spread).max(axis=(0, 2)) > 0).sum()) if spread.size else 0
     labels = [] if table.labels is None else [table.labels[rows[0]] for rows in clusters]
     return Clusters(
         (key[0],),
         table.form,
-        np.array([rows.size * table.share for rows in clusters]),
+        np.array([total * table.share for total, _, _ in found]),
         np.array(labels, dtype=float),
-        means,
+        np.array([mean for _, mean, _ in found]),
         spread[:, :used],
         key,
     )
+
+
+def _statistics(
+    points: Features, weights: Vector | None, rank: int
+) -> tuple[float, Vector, Matrix]:
+    """Return the weight of a cluster, its mean, and rows that span how it spreads."""
+    count = int(points.shape[0])
+    if weights is None:
+        total, mean = float(count), np.asarray(points.mean(axis=0)).reshape(-1)
+        roots = np.full(count, 1.0 / np.sqrt(count))
+    else:
+        total = float(weights.sum())
+        mean, roots = np.asarray(weights @ points) / total, np.sqrt(weights / total)
+    if not rank:
+        return total, mean, np.zeros((0, mean.size))
+    if issparse(points) and points.shape[0] * points.shape[1] > _WRITTEN_OUT:
+        return total, mean, _sparse_principal(points, mean, roots, rank)
+    apart = (points.toarray() if issparse(points) else points) - mean
+    if weights is None:
+        return total, mean, principal(apart / np.sqrt(count), rank)
+    return total, mean, principal(apart * roots[:, None], rank)
+
+
+def _sparse_principal(points: csr_array, mean: Vector, roots: Vector, rank: int) -> Matrix:
+    """Return the main directions of diag(roots) (points - mean), which is never written out."""
+    from scipy.sparse.linalg import LinearOperator, svds
+
+    def forth(v: Vector) -> Vector:
+        seen: Vector = roots * (points @ v.reshape(-1) - float(mean @ v.reshape(-1)))
+        return seen
+
+    def back(u: Vector) -> Vector:
+        weighted = roots * u.reshape(-1)
+        pulled: Vector = points.T @ weighted - mean * float(weighted.sum())
+        return pulled
+
+    operator = LinearOperator(points.shape, matvec=forth, rmatvec=back, dtype=np.float64)
+    most = min(rank, min(points.shape) - 1)
+    begin = np.cos(np.arange(min(points.shape)) * 1.618033988749895)  # the same every time
+    _, sizes, directions = svds(operator, k=most, v0=begin)
+    order = np.argsort(-sizes)
+    out = np.zeros((rank, mean.size))
+    out[:most] = sizes[order, None] * directions[order]
+    return out
 
 
 # --- the heir ------------------------------------------------------------------------------
@@ -216,13 +291,12 @@ def evaluated(samples: Clusters, objective: Objective) -> Evaluated:
         InvalidObjective: it cannot.
     """
     points, labels, weights = points_of(samples)
-    name, parameters = samples.form
-    if name in OURS:
-        return _weighted(name, parameters, points, labels, weights)
+    if samples.form[0].removeprefix(PENALISED) in OURS:
+        return _weighted(samples.form, points, labels, weights)
     loss = _inner(objective)
     if not isinstance(loss, Replayable):
         raise InvalidObjective(
-            f"A {type(loss).__name__} cannot replay samples of a loss called {name!r}.",
+            f"A {type(loss).__name__} cannot replay samples of a loss called {samples.form[0]!r}.",
             remedy="Let all nodes hold losses of one form, or use a will without samples.",
         )
     return loss.replayed(samples, points, labels, weights)
@@ -253,41 +327,75 @@ def can_draw(samples: Clusters, objective: Objective, dim: int) -> bool:
 
 def _fits(samples: Clusters, objective: Objective, dim: int) -> bool:
     """Whether they have the form of what a node with that objective evaluates."""
-    name, parameters = samples.form
     features = samples.width - (0 if samples.labels.size else 1)
     labels = samples.labels
+    try:
+        name, parameters, _, free = _parsed(samples.form)
+    except ValueError:
+        return False
+    if not all(0 <= column < features for column in free):
+        return False
     match name:
         case "logistic":
             own = features == dim and bool(np.isin(labels, (-1.0, 1.0)).all()) and labels.size > 0
         case "softmax":
-            classes = parameters[0] if parameters else 0.0
+            classes = parameters[0]
             whole = classes >= 2 and float(classes).is_integer() and features * classes == dim
             own = whole and labels.size > 0 and bool(np.isin(labels, np.arange(classes)).all())
         case "least squares":
             own = features == dim and not labels.size
         case "huber":
-            own = features == dim and not labels.size and bool(parameters) and parameters[0] > 0
+            own = features == dim and not labels.size and parameters[0] > 0
         case _:
             loss = _inner(objective)
             return isinstance(loss, Replayable) and loss.table().form == samples.form
     return own
 
 
+# How many parameters each of our losses has.
+_PARAMETERS = {LOGISTIC: 0, SOFTMAX: 1, LEAST_SQUARES: 0, HUBER: 1}
+
+
+def _parsed(
+    form: tuple[str, tuple[float, ...]],
+) -> tuple[str, tuple[float, ...], float, tuple[int, ...]]:
+    """Return name, parameters, penalty, and the columns that the penalty leaves alone.
+
+    Raises:
+        ValueError: it is none of our losses' forms, though it is called like one.
+    """
+    name, numbers = form
+    bare = name.removeprefix(PENALISED)
+    if bare not in OURS:
+        return name, numbers, 0.0, ()
+    parameters, rest = numbers[: _PARAMETERS[bare]], numbers[_PARAMETERS[bare] :]
+    if len(parameters) < _PARAMETERS[bare] or (bare == name) != (not rest):
+        raise ValueError(f"{numbers} are no parameters of {name}")
+    if not rest:
+        return bare, parameters, 0.0, ()
+    l2, free = rest[0], rest[1:]
+    if l2 < 0 or not all(float(column).is_integer() for column in free):
+        raise ValueError(f"{rest} are no penalty")
+    return bare, parameters, l2, tuple(int(column) for column in free)
+
+
 def _weighted(
-    name: str, parameters: tuple[float, ...], points: Matrix, labels: Vector, weights: Vector
+    form: tuple[str, tuple[float, ...]], points: Matrix, labels: Vector, weights: Vector
 ) -> SampleLoss:
     """Return one of our own losses on points that do not all count alike."""
+    name, parameters, l2, free = _parsed(form)
 
     def made(rows: Matrix) -> SampleLoss:
         match name:
             case "logistic":
-                return Logistic(rows, labels, 0.0, divisor=1.0)
+                return Logistic(rows, labels, l2, divisor=1.0, unpenalised=free)
             case "softmax":
-                return Softmax(rows, labels, int(parameters[0]), 0.0, divisor=1.0)
+                classes = int(parameters[0])
+                return Softmax(rows, labels, classes, l2, divisor=1.0, unpenalised=free)
             case "least squares":
-                return LeastSquares(rows, labels, 0.0, divisor=1.0)
+                return LeastSquares(rows, labels, l2, divisor=1.0, unpenalised=free)
             case "huber":
-                return Huber(rows, labels, parameters[0], 0.0, divisor=1.0)
+                return Huber(rows, labels, parameters[0], l2, divisor=1.0, unpenalised=free)
         raise KeyError(name)
 
     loss = made(points)
