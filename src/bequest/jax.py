@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bequest import extras
 from bequest.errors import InvalidObjective
-from bequest.model.objectives.network import Network, check_backend, check_pair
+from bequest.model.objectives.model_checks import check_backend, check_pair, check_precision
+from bequest.model.objectives.network import Network
 
 extras.need("jax", what="bequest.jax")
 
@@ -39,8 +40,9 @@ class Silo(Network):
             ``predict`` it is ``loss(outputs, targets)``.
         params: the parameters to start from, any pytree; the same structure on every node.
         data: a pair of arrays (inputs, targets).
-        predict: ``predict(params, inputs)``, the model's outputs. Curvature is then that of
-            Gauss-Newton, which is never negative, instead of the Hessian's.
+        predict: ``predict(params, inputs)``, the model's outputs. Wills then go by the curvature
+            of Gauss-Newton, which is never negative. Without it they are given the Hessian, raised
+            by the curvature that it has least.
         l2: adds l2/2 times the squared length of the parameters.
         batch: how many samples a round takes; None for all.
         seed: of that choice.
@@ -69,13 +71,10 @@ class Silo(Network):
                 remedy="Pass a pure function loss(params, (inputs, targets)).",
             )
         kinds = {str(jnp.asarray(leaf).dtype) for leaf in jax.tree.leaves(params)}
-        if len(kinds) != 1 or not next(iter(kinds)).startswith("float"):
-            raise InvalidObjective(
-                f"The parameters are of {', '.join(sorted(kinds)) or 'no'} type.",
-                remedy="Use one floating-point type for all of them.",
-            )
+        called = getattr(loss, "__name__", "the loss")
+        check_precision(kinds, called)
         backend = _Jax(loss, predict, params, *_arrays(data), None)
-        check_backend(backend, getattr(loss, "__name__", "the loss"))
+        check_backend(backend, called)
         super().__init__(
             backend,
             l2=l2,
@@ -174,19 +173,25 @@ class _Jax:
 
     def hessian_product(self, x: Vector, v: Vector) -> Vector:
         """Forward over reverse."""
-        slope = jax.grad(partial(self._on_all, self._batch(None)))
-        found = jax.jvp(slope, (self._point(x),), (self._point(v),))[1]
+        found = self._products[0](self._point(x), self._point(v), *self._batch(None))
         return np.array(found, dtype=float)  # not a view that JAX keeps to itself
 
-    def _on_all(self, batch: tuple[Any, Any, Any], x: Any) -> Any:  # noqa: ANN401
-        return self._total(x, *batch)
-
-    def gauss_product(self, x: Vector, v: Vector) -> Vector:
-        """J' H J v; the Hessian itself where the model's outputs are not known."""
+    def gauss_product(self, x: Vector, v: Vector) -> Vector | None:
+        """J' H J v; None where the model's outputs are not known."""
         if self.predict is None:
-            return self.hessian_product(x, v)
-        inputs, targets, weights = self._batch(None)
+            return None
+        found = self._products[1](self._point(x), self._point(v), *self._batch(None))
+        return np.array(found, dtype=float)  # not a view that JAX keeps to itself
 
+    @cached_property
+    def _products(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        return jax.jit(self._bend), jax.jit(self._bend_outputs)
+
+    def _bend(self, x: Any, v: Any, *batch: Any) -> Any:  # noqa: ANN401
+        slope = jax.grad(lambda point: self._total(point, *batch))
+        return jax.jvp(slope, (x,), (v,))[1]
+
+    def _bend_outputs(self, x: Any, v: Any, inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
         def outer(out: Any) -> Any:  # noqa: ANN401
             if weights is None:
                 return self.loss(out, targets)
@@ -194,10 +199,14 @@ class _Jax:
             return (each * weights).sum()
 
         outputs = partial(self._outputs, inputs=inputs)
-        out, moved = jax.jvp(outputs, (self._point(x),), (self._point(v),))
+        out, moved = jax.jvp(outputs, (x,), (v,))
         bent = jax.jvp(jax.grad(outer), (out,), (moved,))[1]
-        found = jax.vjp(outputs, self._point(x))[1](bent)[0]
-        return np.array(found, dtype=float)  # not a view that JAX keeps to itself
+        return jax.vjp(outputs, x)[1](bent)[0]
+
+    def output_shape(self, x: Vector, rows: Indices) -> tuple[int, ...] | None:
+        if self.predict is None:
+            return None
+        return tuple(self._outputs(self._point(x), self.inputs[rows]).shape)
 
     # --- samples --------------------------------------------------------------------------
 
@@ -220,6 +229,12 @@ def _arrays(data: Any) -> tuple[Any, Any]:  # noqa: ANN401
             f"The data are a {type(data).__name__}.",
             remedy="Pass (inputs, targets) as two arrays; the key of a round chooses its samples.",
         )
-    inputs, targets = (jnp.asarray(part) for part in data)
+    try:
+        inputs, targets = (jnp.asarray(part) for part in data)
+    except (TypeError, ValueError) as error:
+        raise InvalidObjective(
+            f"The data are no arrays: {error}",
+            remedy="Pass (inputs, targets) as two arrays of numbers; pad what differs in shape.",
+        ) from error
     check_pair(inputs.shape, targets.shape)
     return inputs, targets
