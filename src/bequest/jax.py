@@ -7,7 +7,7 @@ Parameters are any pytree of arrays of one floating-point type. It needs the ext
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
@@ -109,6 +109,16 @@ class _Jax:
         flat, back = ravel_pytree(self.params)
         return flat, back
 
+    @cached_property
+    def _programs(self) -> _Programs:
+        """What is compiled: once for all silos that hold one model."""
+        leaves, structure = jax.tree.flatten(self.params)
+        shapes = tuple((jnp.shape(leaf), str(jnp.asarray(leaf).dtype)) for leaf in leaves)
+        try:
+            return _compiled(self.loss, self.predict, structure, shapes)
+        except TypeError:  # a callable object that cannot be looked up
+            return _compiled.__wrapped__(self.loss, self.predict, structure, shapes)
+
     @property
     def dim(self) -> int:
         return int(self._raveled[0].size)
@@ -139,74 +149,32 @@ class _Jax:
 
     # --- evaluation -----------------------------------------------------------------------
 
-    def _outputs(self, x: Any, inputs: Any) -> Any:  # noqa: ANN401
-        assert self.predict is not None  # noqa: S101 - asked where there is one
-        return self.predict(self._raveled[1](x), inputs)
-
-    def _loss(self, x: Any, inputs: Any, targets: Any) -> Any:  # noqa: ANN401
-        if self.predict is None:
-            return self.loss(self._raveled[1](x), (inputs, targets))
-        return self.loss(self._outputs(x, inputs), targets)
-
-    def _total(self, x: Any, inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
-        """Return the mean loss, or the weighted sum of the losses of single samples."""
-        if weights is None:
-            return self._loss(x, inputs, targets)
-        each = jax.vmap(lambda i, t: self._loss(x, i[None], t[None]))(inputs, targets)
-        return (each * weights).sum()
-
-    @cached_property
-    def _compiled(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        return jax.jit(self._total), jax.jit(jax.grad(self._total))
-
     def _batch(self, rows: Indices | None) -> tuple[Any, Any, Any]:
         if rows is None:
             return self.inputs, self.targets, self.weights
         return self.inputs[rows], self.targets[rows], None
 
     def value(self, x: Vector, rows: Indices | None) -> float:
-        return float(self._compiled[0](self._point(x), *self._batch(rows)))
+        return float(self._programs.value(self._point(x), *self._batch(rows)))
 
     def gradient(self, x: Vector, rows: Indices | None) -> Vector:
-        found = self._compiled[1](self._point(x), *self._batch(rows))
+        found = self._programs.gradient(self._point(x), *self._batch(rows))
         return np.array(found, dtype=float)  # not a view that JAX keeps to itself
 
     def hessian_product(self, x: Vector, v: Vector) -> Vector:
-        """Forward over reverse."""
-        found = self._products[0](self._point(x), self._point(v), *self._batch(None))
-        return np.array(found, dtype=float)  # not a view that JAX keeps to itself
+        found = self._programs.hessian(self._point(x), self._point(v), *self._batch(None))
+        return np.array(found, dtype=float)
 
     def gauss_product(self, x: Vector, v: Vector) -> Vector | None:
-        """J' H J v; None where the model's outputs are not known."""
         if self.predict is None:
             return None
-        found = self._products[1](self._point(x), self._point(v), *self._batch(None))
-        return np.array(found, dtype=float)  # not a view that JAX keeps to itself
-
-    @cached_property
-    def _products(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        return jax.jit(self._bend), jax.jit(self._bend_outputs)
-
-    def _bend(self, x: Any, v: Any, *batch: Any) -> Any:  # noqa: ANN401
-        slope = jax.grad(lambda point: self._total(point, *batch))
-        return jax.jvp(slope, (x,), (v,))[1]
-
-    def _bend_outputs(self, x: Any, v: Any, inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
-        def outer(out: Any) -> Any:  # noqa: ANN401
-            if weights is None:
-                return self.loss(out, targets)
-            each = jax.vmap(lambda o, t: self.loss(o[None], t[None]))(out, targets)
-            return (each * weights).sum()
-
-        outputs = partial(self._outputs, inputs=inputs)
-        out, moved = jax.jvp(outputs, (x,), (v,))
-        bent = jax.jvp(jax.grad(outer), (out,), (moved,))[1]
-        return jax.vjp(outputs, x)[1](bent)[0]
+        found = self._programs.gauss(self._point(x), self._point(v), *self._batch(None))
+        return np.array(found, dtype=float)
 
     def output_shape(self, x: Vector, rows: Indices) -> tuple[int, ...] | None:
         if self.predict is None:
             return None
-        return tuple(self._outputs(self._point(x), self.inputs[rows]).shape)
+        return tuple(self._programs.outputs(self._point(x), self.inputs[rows]).shape)
 
     # --- samples --------------------------------------------------------------------------
 
@@ -221,6 +189,74 @@ class _Jax:
 
     def content(self) -> object:
         return self.architecture, self.arrays()
+
+
+class _Programs:
+    """A loss of flat parameters and its derivatives, compiled.
+
+    Args:
+        loss: of parameters and a batch, or of outputs and targets.
+        predict: the outputs, if they are known.
+        back: from flat parameters to the pytree that they are.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[..., Any],
+        predict: Callable[..., Any] | None,
+        back: Callable[[Any], Any],
+    ) -> None:
+        self._loss, self._predict, self._back = loss, predict, back
+        self.value, self.gradient = jax.jit(self._total), jax.jit(jax.grad(self._total))
+        self.hessian, self.gauss = jax.jit(self._bend), jax.jit(self._bend_outputs)
+
+    def outputs(self, x: Any, inputs: Any) -> Any:  # noqa: ANN401
+        """Return what the model puts out."""
+        assert self._predict is not None  # noqa: S101 - asked where there is one
+        return self._predict(self._back(x), inputs)
+
+    def _mean(self, x: Any, inputs: Any, targets: Any) -> Any:  # noqa: ANN401
+        if self._predict is None:
+            return self._loss(self._back(x), (inputs, targets))
+        return self._loss(self.outputs(x, inputs), targets)
+
+    def _total(self, x: Any, inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
+        """Return the mean loss, or the weighted sum of the losses of single samples."""
+        if weights is None:
+            return self._mean(x, inputs, targets)
+        each = jax.vmap(lambda i, t: self._mean(x, i[None], t[None]))(inputs, targets)
+        return (each * weights).sum()
+
+    def _bend(self, x: Any, v: Any, *batch: Any) -> Any:  # noqa: ANN401
+        """Return the Hessian times v, forward over reverse."""
+        slope = jax.grad(lambda point: self._total(point, *batch))
+        return jax.jvp(slope, (x,), (v,))[1]
+
+    def _bend_outputs(self, x: Any, v: Any, inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
+        """Return J' H J v."""
+
+        def outer(out: Any) -> Any:  # noqa: ANN401
+            if weights is None:
+                return self._loss(out, targets)
+            each = jax.vmap(lambda o, t: self._loss(o[None], t[None]))(out, targets)
+            return (each * weights).sum()
+
+        outputs = partial(self.outputs, inputs=inputs)
+        out, moved = jax.jvp(outputs, (x,), (v,))
+        bent = jax.jvp(jax.grad(outer), (out,), (moved,))[1]
+        return jax.vjp(outputs, x)[1](bent)[0]
+
+
+@lru_cache(maxsize=32)
+def _compiled(
+    loss: Callable[..., Any],
+    predict: Callable[..., Any] | None,
+    structure: Any,  # noqa: ANN401 - of the pytree
+    shapes: tuple[tuple[tuple[int, ...], str], ...],
+) -> _Programs:
+    """Return the programs of a model: compiling takes longer than many a run."""
+    leaves = [jnp.zeros(shape, kind) for shape, kind in shapes]
+    return _Programs(loss, predict, ravel_pytree(jax.tree.unflatten(structure, leaves))[1])
 
 
 def _arrays(data: Any) -> tuple[Any, Any]:  # noqa: ANN401
