@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import ray
-from rounds import ONE_VECTOR, at_least, at_most, printed, shown
+from rounds import at_least, at_most, printed, shown
 
 import bequest as bq
 
@@ -158,7 +158,7 @@ def main() -> int:
     bare = bare_rounds(actors)
     single = engine_rounds(HOSTS, rounds=ROUNDS, will=will)
     many = engine_rounds(25 * HOSTS, rounds=ROUNDS, will=will)
-    nids = engine_rounds(25 * HOSTS, rounds=ROUNDS, will=will, method=ONE_VECTOR["scalar"])
+    nids = engine_rounds(25 * HOSTS, rounds=ROUNDS, will=will, method=bq.NIDS(coupling=5.0))
     bare()
     measured = []
     for _ in range(REPEATS):

@@ -39,7 +39,8 @@ def methods(full_every, stiffest):
     for share in STEPS:
         step = share / stiffest
         yield "gradient tracking", f"step {share}/L", bq.GradientTracking(step=step)
-        yield "exact diffusion", f"step {share}/L", bq.methods.ExactDiffusion(step=step)
+        books = bq.methods.ExactDiffusion(step=step, mixing=0.5)
+        yield "exact diffusion", f"step {share}/L", books
     yield "NIDS", "", bq.NIDS()
     if full_every is None:
         for half in HALVES:

@@ -66,7 +66,7 @@ def overhead():
         print(f"{made[0].dim} parameters, 8 nodes, batches of {batch}")
         for name, method in (
             ("gradient tracking", bq.GradientTracking(step=0.05)),
-            ("exact diffusion", bq.methods.ExactDiffusion(step=0.05)),
+            ("exact diffusion", bq.methods.ExactDiffusion(step=0.05, mixing=0.5)),
         ):
             ratios = []
             for _ in range(5):

@@ -374,9 +374,9 @@ def extra(a: float, w: Weights, _: Rows, x: Rows, s: Rows, z: Rows) -> tuple[Row
 
 
 def exact_diffusion(a: float, w: Weights, _: Rows, x: Rows, s: Rows, z: Rows) -> tuple[Rows, Rows]:
-    """phi = x - a z; x+ = (I + W) phi / 2; s+ = s + (phi - x+) / a."""
+    """phi = x - a z; x+ = (I + 2W) phi / 3; s+ = s + (phi - x+) / a."""
     phi = {j: x[j] - a * z[j] for j in x}
-    new_x = {j: (phi[j] + average(w, phi, j)) / 2 for j in x}
+    new_x = {j: (phi[j] + 2 * average(w, phi, j)) / 3 for j in x}
     return new_x, {j: s[j] + (phi[j] - new_x[j]) / a for j in x}
 
 
@@ -430,7 +430,7 @@ def carried_bound(setting: Setting, state: State, node: int) -> Vector:
 
 
 def metric_of(setting: Setting, state: State, node: int, own_weight: float) -> Vector:
-    """P of a node: max(M/1.9, 2c(1 - w_ii)), or the sum of both for ADMM; 1/step for others.
+    """P of a node: max(M/1.9, 1.58c(1 - w_ii)), or the sum of both for ADMM; 1/step for others.
 
     Where M is a matrix, M/1.4 instead of M/1.9.
     """
@@ -439,15 +439,15 @@ def metric_of(setting: Setting, state: State, node: int, own_weight: float) -> V
         return np.eye(dim) / setting.pace
     M = carried_bound(setting, state, node)
     least = M / (1.4 if setting.metric == "hessian" else 1.9)
-    spread = 2 * setting.pace * (1 - own_weight)
+    spread = 1.58 * setting.pace * (1 - own_weight)
     if setting.method == "ADMM":
-        return least + 1.05 * spread * np.eye(dim)
+        return least + spread * np.eye(dim)
     values, basis = np.linalg.eigh(least)
     return np.array(basis @ np.diag(np.maximum(values, spread)) @ basis.T)
 
 
 def check_stability(setting: Setting, state: State) -> None:
-    """A chosen pace keeps M < 2P and c (I - W) <= P (NIDS), or M/2 + c (I - W) < P (ADMM)."""
+    """A chosen pace keeps M < 2P and 3/4 c (I - W) <= P (NIDS), or their sum (ADMM, EXTRA)."""
     if setting.method not in ("NIDS", "ADMM", "exact diffusion", "EXTRA"):
         return
     nodes = sorted(state.neighbours)
@@ -455,7 +455,7 @@ def check_stability(setting: Setting, state: State) -> None:
     weights = metropolis(state.neighbours)
     W = np.array([[weights[j].get(k, 0.0) for k in nodes] for j in nodes])
     coupled = setting.method in ("NIDS", "ADMM")
-    c = setting.pace if coupled else 1 / (2 * setting.pace)
+    c = setting.pace if coupled else {"EXTRA": 1 / 2}.get(setting.method, 2 / 3) / setting.pace
     laplacian = c * np.kron(np.eye(len(nodes)) - W, np.eye(dim))
     P, M = np.zeros_like(laplacian), np.zeros_like(laplacian)
     for row, j in enumerate(nodes):
@@ -464,9 +464,9 @@ def check_stability(setting: Setting, state: State) -> None:
         M[block, block] = carried_bound(setting, state, j)
     size = float(np.abs(P).max())
     if setting.method in ("NIDS", "exact diffusion"):
-        demands = [2 * P - M, P - laplacian]
+        demands = [2 * P - M, P - 3 / 4 * laplacian]
     else:
-        demands = [2 * P - M - 2 * laplacian]
+        demands = [2 * P - M - 3 / 2 * laplacian]
     for demand in demands:
         if float(np.linalg.eigvalsh(demand)[0]) < -1e-9 * size:
             raise ValueError(f"the pace {setting.pace} is not stable for {setting.method}")

@@ -18,6 +18,7 @@ if _TYPE_CHECKING:
     from bequest import graphs as graphs
     from bequest import methods as methods
     from bequest import partition as partition
+    from bequest import phases as phases
     from bequest import problems as problems
     from bequest import wills as wills
     from bequest.core.bounds import Pilot as Pilot
@@ -94,6 +95,7 @@ _ROOMS = (
     "graphs",
     "methods",
     "partition",
+    "phases",
     "problems",
     "wills",
 )

@@ -8,10 +8,22 @@ import time
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from faults import GRAPH, PROBLEM
 
 import bequest as bq
 from bequest.engines import Ray
+
+
+def sampled(node):
+    """A loss of which every round takes two samples, on some nodes all of them now and then."""
+    rng = np.random.default_rng(node)
+    loss = bq.LeastSquares(rng.standard_normal((8, 5)), rng.standard_normal(8), l2=1.0)
+    return bq.Minibatches(loss, 2, seed=4, full_every=None if node % 2 else 7)
+
+
+# Of some nodes the gradient is whole, of others it is stochastic.
+MIXED = bq.Problem([sampled(n) if n % 3 == 0 else PROBLEM.objective(n) for n in range(12)])
 
 
 def load(node, flag):
@@ -34,7 +46,7 @@ def arguments(rounds):
     """What both the program that is killed and the one that resumes it ask for."""
     leaving = [bq.Departure(3, rounds // 3), bq.Departure(11, rounds - 50)]
     return {
-        "problem": PROBLEM,
+        "problem": MIXED,
         "graph": GRAPH,
         "departures": leaving,
         "rounds": rounds,

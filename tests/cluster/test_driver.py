@@ -54,6 +54,7 @@ def reached(record):
 
 
 def test_a_run_whose_driver_was_killed_is_joined_again(machines, tmp_path):
+    """Some of its losses are stochastic: resumed in the middle, it still takes the same samples."""
     record = tmp_path / "run.record"
     running = start(machines, "joined", record, 800)
     running.send_signal(signal.SIGKILL)

@@ -138,12 +138,13 @@ def test_extra_is_that_of_shi_ling_wu_and_yin(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_exact_diffusion_is_adapt_correct_combine(seed):
-    """psi = x - a g; phi = psi + x - psi_before; x = (I + W)/2 phi."""
+@pytest.mark.parametrize("mixing", [0.5, 2 / 3, 1.0])
+def test_exact_diffusion_is_adapt_correct_combine(seed, mixing):
+    """psi = x - a g; phi = psi + x - psi_before; x = (I + W)/2 phi; with W instead it is D2."""
     net = network(seed)
-    half, a = (np.eye(net.n) + net.W) / 2, 0.02
+    half, a = (1 - mixing) * np.eye(net.n) + mixing * net.W, 0.02
     X = np.random.default_rng(seed).standard_normal((net.n, net.dim))
-    ours = net.run(bq.methods.ExactDiffusion(a), a, X, count=6)[0]
+    ours = net.run(bq.methods.ExactDiffusion(a, mixing), a, X, count=6)[0]
     x, psi_before = X, X
     for t in range(1, 7):
         psi = x - a * net.gradient(x)
@@ -159,7 +160,7 @@ def test_nids_is_that_of_li_shi_and_yan(seed):
     X = np.random.default_rng(seed).standard_normal((net.n, net.dim))
     ours = net.run(bq.NIDS(), c, X, count=6)[0]
     A = 1 / np.maximum(
-        np.linalg.eigvalsh(net.H)[:, -1:] / 1.9, 2 * c * (1 - np.diag(net.W)[:, None])
+        np.linalg.eigvalsh(net.H)[:, -1:] / 1.9, 1.58 * c * (1 - np.diag(net.W)[:, None])
     )
     mix = np.eye(net.n) - c * A * (np.eye(net.n) - net.W)
     before, x = X, mix @ (X - A * net.gradient(X))
@@ -179,7 +180,7 @@ def test_admm_is_that_of_ling_shi_wu_and_ribeiro(seed):
     X = np.random.default_rng(seed).standard_normal((net.n, net.dim))
     ours = net.run(method, c, X, count=6)[0]
     L = c * (np.eye(net.n) - net.W)
-    spread = 2.1 * c * (1 - np.diag(net.W))
+    spread = 1.58 * c * (1 - np.diag(net.W))
     P = net.H / 1.4 + spread[:, None, None] * np.eye(net.dim)
     x, dual = X, L @ X
     for t in range(1, 7):
@@ -332,6 +333,15 @@ def test_no_coupling_is_unstable(name, share, seed):
     assert net.radius(method, share * stiffest) < 1 + 1e-10
 
 
+@pytest.mark.parametrize("name", ["NIDS", "NIDS, hessian", "ADMM", "ADMM, hessian"])
+@pytest.mark.parametrize("held", [0.751, 0.749])
+def test_three_quarters_of_the_mixing_are_what_a_metric_has_to_hold(name, held, monkeypatch):
+    """Two nodes, for which 2 (1 - w_ii) is an eigenvalue of I - W; nearly flat losses."""
+    monkeypatch.setattr("bequest.core.methods.primal_dual._HELD", held)
+    net = Network(bq.graphs.path(2), 1e-6 * np.ones((2, 1, 1)), np.zeros((2, 1)))
+    assert (net.radius(scenarios.METHODS[name], 1.0) < 1) == (held > 0.75)
+
+
 @pytest.mark.parametrize("name", ["gradient tracking", "DIGing", "EXTRA", "exact diffusion"])
 @pytest.mark.parametrize("graph", [bq.graphs.ring(6), bq.graphs.star(5), bq.graphs.complete(4)])
 def test_the_limits_of_a_step_are_sharp(name, graph):
@@ -342,11 +352,48 @@ def test_the_limits_of_a_step_are_sharp(name, graph):
     limit = {
         "gradient tracking": 2.0 if w >= 0 else min(2.0, (1 - w * w) / -w),
         "DIGing": (1 + w) ** 2 / 2,
-        "EXTRA": (5 + 3 * w) / 4,  # of which 1 + w is what is used
+        "EXTRA": (5 + 3 * w) / 4,
         "exact diffusion": 2.0,
     }[name]
     assert net.radius(method, 0.999 * limit / 3) < 1 < net.radius(method, 1.001 * limit / 3)
     assert method.first_pace(net.conditions).value < limit / 3
+
+
+@pytest.mark.parametrize("graph", [bq.graphs.ring(6), bq.graphs.path(4), bq.graphs.grid(3, 3)])
+@pytest.mark.parametrize("a", [1e-3, 0.5, 1.0, 1.3])
+def test_the_limit_of_the_mixing_is_sharp(graph, a):
+    """Stable up to l = 1 + 1/(3 - 2a), which is 4/3 where steps are short, and not beyond."""
+    net = Network(graph, np.ones((graph.n, 1, 1)), np.zeros((graph.n, 1)))
+    w = float(np.linalg.eigvalsh(net.W)[0])
+    limit = (1 + 1 / (3 - 2 * a)) / (1 - w)
+    for part in (0.999, 1.001):
+        method = bq.methods.ExactDiffusion(a)
+        object.__setattr__(method, "mixing", part * limit)  # 1 is the most that a user may give
+        assert (net.radius(method, a) < 1) == (part < 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_mixing_two_thirds_is_stable_on_every_graph(seed):
+    """Also where weights have an eigenvalue near -1, losses differ and steps are the longest."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 7))
+    graph = bq.Graph([(i, n + j) for i in range(n) for j in range(n)], n=2 * n)
+    net = network(seed, kappa=[1.0, 1e3][seed % 2], n=2 * n, dim=1)
+    net = Network(graph, net.H, net.c)
+    w = float(np.linalg.eigvalsh(net.W)[0])
+    assert w < -1 / 3
+    method = bq.methods.ExactDiffusion()
+    stiffest = float(net.H.max())
+    for share in (1e-3, 0.3, 1.0, 1.99):
+        assert net.radius(method, share / stiffest) < 1
+    d2 = bq.methods.ExactDiffusion(mixing=1.0)
+    assert net.radius(d2, 1e-3 / stiffest) > 1
+
+
+@pytest.mark.parametrize("bad", [0.0, -0.5, 1.1, np.nan, "half", None, True])
+def test_mixings_that_make_no_sense(bad):
+    with pytest.raises(bq.errors.InvalidMethod, match="mixing"):
+        bq.methods.ExactDiffusion(mixing=bad)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -407,6 +454,33 @@ def test_no_curvature_at_all(name, n):
     assert np.isfinite(x).all()
     assert np.abs(x[50]).max() <= 2 * np.abs(X).max()
     np.testing.assert_allclose(z.sum(axis=1), 0, atol=1e-12)
+
+
+def test_no_matrix_is_made_where_it_would_be_a_number():
+    """Mixing asks every node for more than its curvature does: the metric is that of a scalar."""
+    method, net = bq.NIDS("hessian"), network(6, n=6, dim=3, kappa=2.0)
+    strong, weak = 10.0, 0.1
+    asked = []
+
+    def localised(pace, rows=slice(None)):
+        return method.localise(
+            pace,
+            own_weight=np.diag(net.W)[rows, None],
+            stiffness=np.linalg.eigvalsh(net.H)[rows, -1:],
+            bound=lambda: asked.append(pace) or net.H[rows],
+        )
+
+    assert localised(strong).inverse is None
+    assert not asked
+    assert localised(weak).inverse.shape == (6, 3, 3)
+    assert asked == [weak]
+    X = np.random.default_rng(0).standard_normal((6, 3))
+    with_matrix, with_number = (net.run(m, strong, X, count=9)[0] for m in (method, bq.NIDS()))
+    np.testing.assert_array_equal(with_matrix, with_number)
+    # a step that is just short of being one is a matrix again
+    edge = (np.linalg.eigvalsh(net.H)[:, -1] / 1.4 / (1.58 * (1 - np.diag(net.W)))).max()
+    assert localised(1.001 * edge).inverse is None
+    assert localised(0.999 * edge).inverse is not None
 
 
 @pytest.mark.parametrize("name", ["NIDS, hessian", "ADMM, hessian"])

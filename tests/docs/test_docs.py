@@ -181,7 +181,7 @@ def test_the_public_names_are_frozen():
         "Pilot", "Problem", "Quadratic", "Return", "Run", "Softmax", "Status", "__version__",
         "calibrate", "data", "datasets", "departures", "engines", "errors", "graphs", "load_model",
         "methods",
-        "partition", "problems", "solve", "wills",
+        "partition", "phases", "problems", "solve", "wills",
     ]  # fmt: skip
     for name in bequest.__all__:
         assert getattr(bequest, name) is not None

@@ -95,8 +95,10 @@ def test_sparse_rows_give_the_same_model(kind, cancer):
     target = y if kind is SiloLogisticRegression else X @ np.arange(8.0) + np.sin(X[:, 0])
     dense = kind(rounds=20).fit(X, target, silos=places)
     sparse = kind(rounds=20).fit(csr_matrix(X), target, silos=places)
-    np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-7)
-    np.testing.assert_allclose(sparse.intercept_, dense.intercept_, atol=1e-7)
+    # most residuals are zero, so that the minimum of Huber's is a corner
+    near = 1e-6 if kind is SiloHuber else 1e-7
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=near)
+    np.testing.assert_allclose(sparse.intercept_, dense.intercept_, atol=near)
 
 
 def test_a_will_of_every_silo_and_an_engine_of_real_nodes(cancer):
@@ -121,14 +123,17 @@ def test_twenty_silos_talk_along_a_ring_with_shortcuts(cancer):
     assert len(model.run_.graph.edges) == 40
 
 
+STRICT = {"absent": "error"}
 X4, Y4, S4 = [[0.0], [1.0], [2.0], [4.0]], [0, 1, 0, 1], ["a", "a", "b", "b"]
 
 
 @pytest.mark.parametrize(
     ("options", "silos", "error", "words"),
     [
-        ({"departures": [bq.Departure("bb", 9)]}, S4, UnknownNode, 'mean "b"'),
-        ({"departures": [bq.Departure("zz", 9)]}, S4, UnknownNode, "The silos are a, b"),
+        (STRICT | {"departures": [bq.Departure("bb", 9)]}, S4, UnknownNode, 'mean "b"'),
+        (STRICT | {"departures": [bq.Departure("zz", 9)]}, S4, UnknownNode, "The silos are a, b"),
+        (STRICT | {"will": {"c": bq.wills.Classic()}}, S4, UnknownNode, "no silo 'c'"),
+        ({"absent": "ignore"}, S4, InvalidData, "absent is 'ignore'"),
         ({"departures": 3}, S4, ValueError, "not a sequence"),
         ({"departures": ["a"]}, S4, ValueError, "is no event"),
         ({}, ["a", "b"], InvalidData, "there are 4 rows"),

@@ -122,7 +122,7 @@ def test_a_parquet_file_is_the_same_table(tmp_path):
     assert table.columns["weight"].tolist() == [1.5, 2.5, 3.5]
     assert table.columns["ill"].tolist() == [1, 0, 1]
     error = refused(lambda: select(table, label="ill"))
-    assert error.what.endswith('a.parquet, row 2, column "age": is nan.')
+    assert error.what.endswith('a.parquet, row 2, column "age": is missing (empty, or NaN).')
     pq.write_table(pa.table({"x": pa.array([[1, 2], [3]])}), path)
     assert 'column "x": holds list' in refused(lambda: read_table(path)).what
     path.write_bytes(b"PAR1 and then something else")
@@ -211,13 +211,13 @@ def test_the_test_rows_do_not_shape_the_features():
         (
             "age,ill\n30,no\n\n,yes\n",
             {"label": "ill"},
-            'people.csv, line 4, column "age": is empty.',
-            "Correct the cell",
+            'people.csv, line 4, column "age": is missing (empty, or NaN).',
+            "missing value",
         ),
         (
             "age,ill\n30,no\nnan,yes\n",
             {"label": "ill"},
-            'people.csv, line 3, column "age": is nan.',
+            'people.csv, line 3, column "age": is missing (empty, or NaN).',
             "missing value",
         ),
         (

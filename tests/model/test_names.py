@@ -66,6 +66,8 @@ KINDS = {
     "drift (6 vectors, secant)": "kind = 'drift'\nrank = 4\nhessian = 'secant'",
     "full Hessian": "kind = 'full-hessian'",
     "budget (6 vectors)": "kind = 'budget'\nvectors = 6",
+    "replay (moments, rank 8)": "kind = 'replay'",
+    "replay (4 centroids)": "kind = 'replay'\ncentroids = 4",
     # what a title does not say is said beside it
     "point only (GT-P), cap=None": "kind = 'point-only'\ncap = 'none'",
     "certified (Legacy-GT), drop=sensitivity": (

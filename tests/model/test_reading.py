@@ -2,9 +2,11 @@
 
 import io
 import os
+import runpy
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -126,9 +128,34 @@ def test_a_text_that_makes_every_cell_of_a_csv_file_long(tmp_path, tiny):
 
 def test_a_csv_file_that_is_larger_than_the_memory(tmp_path, tiny, monkeypatch):
     path = tmp_path / "a.csv"
-    path.write_text("x,y\n" + "1,2\n" * 60_000)
+    path.write_text("x,y\n" + "1,2\n" * 75_000)
     monkeypatch.setattr(reading.csv, "reader", lambda *_: pytest.fail("it was read"))
     assert "1.2 MB of memory" in refused(path).what
+
+
+@pytest.mark.parametrize("megabytes", [6, pytest.param(200, marks=pytest.mark.slow)])
+def test_a_csv_file_takes_at_most_four_times_its_size_of_memory(megabytes):
+    benchmark = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "csv_memory.py"))
+    found = benchmark["measure"](megabytes)
+    print(found)
+    assert found["read, without Python's own"] <= 4
+    assert found["described, without Python's own"] <= 4
+    if megabytes > 100:  # beside a small file the interpreter is large
+        assert found["described"] <= 4
+
+
+def test_cells_that_are_missing_among_numbers_are_nan_and_texts_keep_their_order(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(reading, "_ROWS", 2)  # in pieces of two rows
+    path = tmp_path / "a.csv"
+    path.write_text("x,t,none,y\n1,a,,\n ,bb,,2\n3,,, inf\n4,a,,nan\n5,ccc,,7\n")
+    table = read_table(path)
+    np.testing.assert_array_equal(table.columns["x"], [1, np.nan, 3, 4, 5])
+    np.testing.assert_array_equal(table.columns["y"], [np.nan, 2, np.inf, np.nan, 7])
+    assert table.columns["t"].tolist() == ["a", "bb", "", "a", "ccc"]
+    assert table.columns["none"].tolist() == [""] * 5
+    assert not any(column.flags.writeable for column in table.columns.values())
 
 
 def test_a_csv_file_of_very_many_columns(tmp_path):

@@ -403,7 +403,8 @@ def methods():
         }
         yield Result("methods", case, params, {}, {"wills": found})
     for params, case, scale in cases_of("bumps", leaving[:3]):
-        levels = {f"{level:g}": {"return": 1.0, "crash": 2.0 * scale} for level in (1e-2, 1e-5)}
+        peak = {"return": 1.0, "stay": 1.0, "crash": 2.0 * scale}
+        levels = {f"{level:g}": peak for level in (1e-2, 1e-5)}
         peaks = {label: dict(levels) for label in VECTORS}
         if params["setup"] == "stress":  # too slow for the last stage
             peaks["DIGing"]["1e-05"] = None

@@ -94,6 +94,7 @@ def test_returns_and_crashes_make_no_bumps_and_who_vanishes_is_remembered():
         assert set(levels) == {"0.01", "1e-05", "1e-08"}
         for peaks in levels.values():
             assert 1 <= peaks["return"] <= 1.2, label
+            assert peaks["return"] <= 1.2 * peaks["stay"], label
             assert 1 <= peaks["crash"] <= 4, label
     for label, times in found["vanished"].items():
         at = times["50"]

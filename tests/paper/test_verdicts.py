@@ -10,7 +10,7 @@ from bequest.paper.report.measures import Sample
 from bequest.paper.report.verdicts import Check, Grade, against, every, target, verdict
 
 INSIDE, BETTER, DIFFERS = Grade.IN_RANGE, Grade.BETTER, Grade.DIFFERS
-MET, MISSED = Grade.MET, Grade.MISSED
+MET, MISSED, AT_ROUNDING = Grade.MET, Grade.MISSED, Grade.AT_ROUNDING
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,8 @@ def test_a_target_of_our_own_is_met_or_missed():
         ([DIFFERS, BETTER, DIFFERS], "differs, because reason 0; reason 2"),
         ([MET, MET], "met: all 2 checks below"),
         ([MET, MISSED, MISSED], "missed, because reason 1; reason 2"),
+        ([AT_ROUNDING, MET, MISSED], "missed, because reason 2"),
+        ([MET, AT_ROUNDING], "at rounding, because reason 1"),
     ],
 )
 def test_the_verdict_is_that_of_the_worst_checks_with_their_reasons(grades, told):

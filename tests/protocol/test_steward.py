@@ -996,6 +996,19 @@ def test_whoever_asks_to_come_back_is_not_there_any_more():
     assert committed.arrival == Arrival("return", 2, 1, 1, (1,))
 
 
+def test_the_last_member_asks_to_come_back_before_the_excluded_one_is_told():
+    """It dies with the epoch that it was to begin, and its request is the first to say so."""
+    desk = Desk(PAIR).running()
+    desk.prepare(desk.stop(desk.lose(1)))
+    effects = desk.tell(0, m.Request("return", "", (1,), incarnation=1))
+    assert sent(effects, m.Dismiss) == {
+        (1,): m.Dismiss(2, excluded=True),
+        (0,): m.Dismiss(2, excluded=True, incarnation=1),
+    }
+    assert only(effects, Finished)
+    assert desk.steward.register.lost == {0, 1}
+
+
 def test_a_founder_that_starts_again_before_the_beginning_comes_back():
     desk = Desk(PATH)
     desk.found()
@@ -1815,13 +1828,39 @@ def test_a_node_outside_that_is_declared_lost_while_it_asks_is_told(answered):
     asks = situation(desk, 9, begun=None, purpose="join", known=(0,), newest=0)
     if answered:
         assert other.tell(9, asks) == []
-        effects = other.lose(9)
+        assert other.lose(9) == []
     else:
         assert other.lose(9) == []
-        effects = other.tell(9, asks)
-    assert sent(effects, m.Dismiss) == {(9,): m.Dismiss(0, excluded=True)}
-    committed, after = other.change(other.hear(all_begun(desk)))
+        late = sent(other.tell(9, asks), m.Dismiss)
+        assert late == {(9,): m.Dismiss(0, excluded=True)}
+    effects = other.hear(all_begun(desk))
+    assert sent(effects, m.Dismiss) == {(9,): m.Dismiss(1, excluded=True)}
+    committed, after = other.change(effects)
     assert (committed.arrival, after) == (None, [])
+
+
+def test_a_leaver_that_is_declared_lost_while_it_asks_is_told():
+    """It has handed over and is in no epoch: no other change will be about it."""
+    desk = Desk(PATH).running()
+    begun = desk.arranged[2], desk.begin
+    desk.change(desk.tell(2, m.LeaveRequest()), lineage={1: (2,)})
+    waits = situation(desk, 2, begun=begun, ready=desk.arranged[2])
+    other = Successor(desk, (0, 1, 2))  # the word that 2 may go is lost
+    assert other.tell(2, waits) == []
+    assert other.lose(2) == []
+    effects = other.hear(all_begun(desk))
+    assert sent(effects, m.Dismiss) == {(2,): m.Dismiss(2, excluded=True)}
+    assert sent(effects, m.Halt) == {(0, 1): m.Halt(3, 2)}
+
+
+def test_a_newcomer_that_is_declared_lost_before_the_network_is_founded_anew_is_told():
+    desk = Desk(PATH)
+    desk.found()
+    other = Successor(desk, (0, 1, 9))
+    assert other.lose(9) == []
+    effects = other.hear({n: situation(desk, n, begun=None) for n in (0, 1)})
+    assert sent(effects, m.Dismiss) == {(9,): m.Dismiss(0, excluded=True)}
+    assert sent(effects, m.Arrange).keys() == {(0,), (1,)}
 
 
 # --- one steward after the other ----------------------------------------------------------------
@@ -1890,12 +1929,11 @@ def test_a_verdict_while_it_asks_takes_back_the_requests_of_lives_that_are_over(
     other = Successor(desk, (0, 1, 2))
     assert other.tell(2, told[2]) == []
     assert other.tell(2, m.Request("return", "", (1,), incarnation=1)) == []
-    excluded = [
-        Send((2,), m.Dismiss(0, excluded=True, incarnation=1))
-    ]  # the incarnation that asked is told
-    assert other.lose(2, incarnation=incarnation) == (excluded if incarnation else [])
+    assert other.lose(2, incarnation=incarnation) == []
     committed, after = other.change(other.hear({n: told[n] for n in (0, 1)}))
     assert [a.node for a in committed.adoptions] == [2]
+    told = {(2,): m.Dismiss(2, excluded=True, incarnation=incarnation)}
+    assert sent(after, m.Dismiss) == told  # the latest that is over
     assert bool(sent(after, m.Halt)) == (incarnation == 0)  # for the incarnation that asks
     if incarnation == 0:
         committed, after = other.change(after)
@@ -1908,8 +1946,10 @@ def test_a_node_that_asks_again_and_is_declared_lost_is_told():
     other = Successor(desk, (0, 1, 2))
     assert other.tell(9, m.Request("join", "", (0,), incarnation=1)) == []
     assert other.lose(9, incarnation=0) == []  # not yet: that was another incarnation
-    assert other.lose(9, incarnation=1) == [Send((9,), m.Dismiss(0, excluded=True, incarnation=1))]
-    committed, after = other.change(other.hear(all_begun(desk)))
+    assert other.lose(9, incarnation=1) == []
+    effects = other.hear(all_begun(desk))
+    assert sent(effects, m.Dismiss) == {(9,): m.Dismiss(1, excluded=True, incarnation=1)}
+    committed, after = other.change(effects)
     assert (committed.arrival, committed.members, after) == (None, (0, 1, 2), [])
 
 
@@ -1926,7 +1966,8 @@ def test_who_asks_in_a_later_life_than_it_answered_in_has_died_since(answered, b
     asks = m.Request("return", "", (1,), incarnation=1)
     if answered == "after":
         assert other.tell(2, asks) == []
-    assert other.tell(2, told.pop(2)) == []
+    late = sent(other.tell(2, told.pop(2)), m.Dismiss)
+    assert late == ({(2,): m.Dismiss(0, excluded=True)} if answered == "after" else {})
     if answered == "before":
         assert other.tell(2, asks) == []
     effects = other.hear(told)
@@ -1939,6 +1980,28 @@ def test_who_asks_in_a_later_life_than_it_answered_in_has_died_since(answered, b
     assert (committed.arrival.purpose, committed.arrival.node) == ("return", 2)
     assert other.steward.register.incarnations[2] == 1
     assert after == []
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_a_founder_that_asks_in_a_later_life_than_it_answered_in_comes_back(last):
+    """Nothing has begun: the others found the network, and it comes to them."""
+    desk = Desk(PATH)
+    desk.found()
+    other = Successor(desk, (0, 1, 2))
+    told = {n: situation(desk, n, begun=None) for n in (0, 1, 2)}
+    asks = m.Request("return", "", (1,), incarnation=1)
+    if last:  # it has not answered yet, and is the last that is waited for
+        assert other.hear({n: told[n] for n in (0, 1)}) == []
+        effects = other.tell(2, asks)
+    else:
+        assert other.tell(2, told[2]) == []
+        assert other.tell(2, asks) == []
+        effects = other.hear({n: told[n] for n in (0, 1)})
+    assert sent(effects, m.Arrange).keys() == {(0,), (1,)}
+    effects = other.begun(other.prepare(effects))
+    committed, _ = other.change(effects)
+    assert committed.arrival == Arrival("return", 2, None, 1, (1,))
+    assert other.steward.register.incarnations[2] == 1
 
 
 @pytest.mark.parametrize("asking", [True, False])
@@ -2004,6 +2067,22 @@ def test_a_late_verdict_about_an_earlier_life_spares_nobody_the_answer():
     effects = other.hear(told)
     assert sent(effects, m.Halt) == {(0, 1, 2): m.Halt(2, 1)}
     assert other.steward.register.incarnations[2] == 1
+
+
+def test_an_answer_of_an_earlier_life_is_no_answer_of_the_one_that_is_asked():
+    """It answered the steward before, died and came back; that answer is the first to arrive."""
+    desk = Desk(PATH).running()
+    told = all_begun(desk)
+    other = Successor(desk, {0: 0, 1: 0, 2: 1})
+    assert dropped(other.tell(2, told.pop(2))) == "late: of an earlier incarnation"
+    assert other.hear(told) == []
+    asks = situation(desk, 2, begun=None, purpose="return", known=(1,), incarnation=1, newest=0)
+    effects = other.tell(2, asks)
+    assert sent(effects, m.Halt) == {(0, 1): m.Halt(2, 1)}
+    assert other.steward.present.dead == {2}
+    _, after = other.change(effects)
+    committed, _ = other.change(after)
+    assert (committed.arrival.node, other.steward.register.incarnations[2]) == (2, 1)
 
 
 def test_a_member_that_answers_when_it_has_been_given_up_is_told():

@@ -74,6 +74,8 @@ GENERATIONS[5] = GENERATIONS[4]
 GENERATIONS[6] = GENERATIONS[5]
 # Some losses have samples, and some leavers hand over what these look like.
 GENERATIONS[7] = GENERATIONS[6]
+# Some rounds take a few samples each: which ones, a key says.
+GENERATIONS[8] = GENERATIONS[7]
 LATEST = max(GENERATIONS)
 # How often a day can come to a standstill that an appointment ends.
 _MOVES = 100
@@ -115,6 +117,8 @@ def day(seed: int, generation: int = LATEST) -> Day:
     problem = _problem(rng, n, dim, kind)
     if generation > 6 and seed % 13 in (3, 4):
         kind, problem = "samples", _sampled(seed, n, dim)
+    if generation > 7 and seed % 13 in (0, 1, 6):
+        kind, problem = "batches", _batches(seed, n, dim)
     absent = frozenset()
     graph = _graph(rng, n)
     joiner = n - 1
@@ -128,6 +132,9 @@ def day(seed: int, generation: int = LATEST) -> Day:
             bq.wills.Drift(1), bq.wills.Adaptive(),
         ],
         "samples": [bq.wills.Replay(rank=1), bq.wills.Replay(centroids=2), bq.wills.Consensus()],
+        "batches": [
+            bq.wills.Consensus(), bq.wills.Forgetful(), bq.wills.Classic(), bq.wills.Drift(1),
+        ],
     }[kind]  # fmt: skip
     rounds = int(rng.integers(8, 30))
     choices = {node: wills[int(rng.integers(len(wills)))] for node in range(n)}
@@ -258,6 +265,22 @@ def _sampled(seed, n, dim):
         else:
             losses.append(bq.LeastSquares(X, y, l2=0.3))
     return bq.Problem(losses)
+
+
+def _batches(seed, n, dim):
+    """Losses of which rounds take one or two samples, with or without all of them now and then."""
+    rng = np.random.default_rng([seed, 8])
+    return bq.Problem(
+        [
+            bq.Minibatches(
+                _sampled(seed, n, dim).objective(node),
+                int(rng.integers(1, 3)),
+                seed=int(rng.integers(3)),
+                full_every=[None, None, 2, 3, 5][int(rng.integers(5))],
+            )
+            for node in range(n)
+        ]
+    )
 
 
 def _graph(rng, n):

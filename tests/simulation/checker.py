@@ -31,10 +31,10 @@ from bequest.protocol.states import State
 
 if __package__:
     from simulation.books import Books, Violation, identical
-    from simulation.formulas import Rule, bound, instability
+    from simulation.formulas import Drawn, Rule, bound, instability
 else:
     from books import Books, Violation, identical
-    from formulas import Rule, bound, instability
+    from formulas import Drawn, Rule, bound, instability
 
 if TYPE_CHECKING:
     from bequest.engines.loop.engine import Execution
@@ -74,8 +74,9 @@ class Checker:
         self.states: dict[int, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
         # epoch -> the pace that all have agreed on
         self.paces = {0: execution.supervisor.ledger.steps[-1].value}
-        # node -> what it goes by in its epoch
+        # node -> what it goes by in its epoch, and the gradients of its own loss
         self.rules: dict[int, Rule] = {}
+        self.drawn: dict[int, Drawn] = {}
         self.known: dict[int, tuple[int, ...]] = {}
         self.weights: dict[int, dict[int, float]] = {}
         self.keepers: dict[int, tuple[int, ...]] = {}
@@ -173,12 +174,13 @@ class Checker:
             self._beginners[process] = node
             if is_fresh:
                 self._tracked[process] = effect.z
+                self.drawn[process] = Drawn(node, effect.x, effect.round)
             self.rounds[process] = effect.epoch, effect.round
             self.completed.pop(process, None)
             self.states[process] = {effect.round: (effect.x, effect.z)}
             if self.now is None or effect.epoch > self.now.epoch:
                 self._accept(self.committed[effect.epoch], before)
-            self._judge_beginning(process, effect.epoch)
+            self._judge_beginning(process, effect)
 
     def _accept(self, change: Committed, before: int) -> None:
         """Somebody, who was in that epoch before, has begun it: from now on it is the truth."""
@@ -221,15 +223,19 @@ class Checker:
         if change.round not in appointed and any(t > change.round for t in appointed):
             raise Violation(f"{change.arrival} after round {change.round}, not {appointed}")
 
-    def _judge_beginning(self, process: int, epoch: int) -> None:
+    def _judge_beginning(self, process: int, began: Began) -> None:
         """Whoever begins holds what the books say, and nothing that is about another optimum."""
-        node, page = self.world.nodes[process], self.books.pages[epoch]
+        node, epoch = self.world.nodes[process], began.epoch
+        page = self.books.pages[epoch]
         self.until[epoch] = node.place.begin.until
         if node.iterate.pace != self.paces[epoch]:
             raise Violation(f"{node!r} has the pace {node.iterate.pace}, not {self.paces[epoch]}")
         self.rules[process] = self._rule(node)
         if not page.held[process].is_in(node.inherited):
             raise Violation(f"{node!r} holds {node.inherited}, not {page.held[process]}")
+        g = self.drawn[process].used + node.inherited.gradient(began.x)
+        if not np.abs(began.g - g).max() <= _ROUNDING * (1 + np.abs(g).max()):
+            raise Violation(f"{node!r} begins with the gradient {began.g}, not {g}")
         base = next(base for base, change in self.accepted if change.epoch == epoch)
         moved = page.counted != self.books.pages[base].counted
         if moved and node.executor.path is not None and node.executor.path.carried is not None:
@@ -247,8 +253,9 @@ class Checker:
 
     def _judge_round(self, process: int, after: Completed) -> None:
         """A round is what the formulas make of what the node and its neighbours had before it."""
-        node, rule = self.world.nodes[process], self.rules[process]
-        others = {}
+        node, rule, drawn = self.world.nodes[process], self.rules[process], self.drawn[process]
+        before, others = drawn.used, {}
+        own = drawn.draw(after.x, after.round)
         for other in rule.weights:
             theirs, state = self.rules[other], self.states[other].get(after.round - 1)
             if theirs.epoch != rule.epoch or state is None:
@@ -256,7 +263,8 @@ class Checker:
             others[other] = (theirs, *state)
         x, z = self.states[process][after.round - 1]
         there, gain = rule.follow(x, z, others)
-        g, g_next = (node.objective.gradient(at) + node.inherited.gradient(at) for at in (x, there))
+        g = before + node.inherited.gradient(x)
+        g_next = own + node.inherited.gradient(after.x)
         expected = z - g + gain + g_next
         scale = 1.0 + sum(np.abs(one).max() for one in (x, there, z, g, gain, g_next))
         gap = max(np.abs(after.x - there).max(), np.abs(after.z - expected).max())
@@ -275,7 +283,7 @@ class Checker:
 
     def _first_tracker(self, node: Node) -> np.ndarray:
         """Whoever comes back begins with what its own gradient has beyond what was held of it."""
-        gradient = node.objective.gradient(node.x)
+        gradient = Drawn(node, node.x, node.round).used
         if self.now is None or node.purpose != "return":
             return gradient
         page = self.books.pages[self.now.epoch]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bequest.core.legacy import Legacy
     from bequest.core.methods import Method
     from bequest.model.objectives.base import Objective
+    from bequest.protocol.node import Node
 
 _TRACKING = ("gradient tracking", "DIGing")
 _COUPLED = ("NIDS", "ADMM")
@@ -30,6 +31,42 @@ def bound(method: Method, objective: Objective, inherited: Legacy) -> np.ndarray
     top = float(np.linalg.eigvalsh(inherited.hessian())[-1])
     top += sum(part.evaluated.curvature.b for part in inherited.samples)
     return max(objective.curvature.b + top, 0.0) * np.eye(inherited.dim)
+
+
+class Drawn:
+    """The gradients of a node's own loss that it has to use: one for its entry, one per round.
+
+    Where rounds take a few samples, (seed, node, incarnation, round) says which. If all are taken
+    now and then, the rounds between correct that gradient by what has changed on their samples.
+
+    Attributes:
+        used: the gradient that it has used last, whatever has been handed over since.
+    """
+
+    def __init__(self, node: Node, x: np.ndarray, t: int) -> None:
+        self._loss, self._who = node.objective, (node.ident, node.incarnation)
+        self._whole: tuple[np.ndarray, np.ndarray] | None = None
+        self.used = self.draw(x, t)
+
+    def draw(self, x: np.ndarray, t: int) -> np.ndarray:
+        """Return what round t has to use at x."""
+        self.used = self._on_samples(x, t)
+        return self.used
+
+    def _on_samples(self, x: np.ndarray, t: int) -> np.ndarray:
+        batch, every = getattr(self._loss, "batch", None), getattr(self._loss, "full_every", None)
+        if batch is None or batch >= self._loss.samples:
+            return self._loss.gradient(x)
+        if every is not None and (self._whole is None or t % every == 0):
+            self._whole = x, self._loss.gradient(x)
+            return self._whole[1]
+        rng = np.random.default_rng([self._loss.seed, *self._who, t])
+        rows = np.sort(rng.choice(self._loss.samples, batch, replace=False, shuffle=False))
+        gradient = self._loss.loss.batch_gradient(x, rows)
+        if self._whole is None:
+            return gradient
+        at, whole = self._whole
+        return gradient - self._loss.loss.batch_gradient(at, rows) + whole
 
 
 @dataclass(frozen=True)
@@ -52,17 +89,19 @@ class Rule:
 
     @property
     def coupling(self) -> float:
-        return self.pace if self.method.label in _COUPLED else 1 / (2 * self.pace)
+        if self.method.label in _COUPLED:
+            return self.pace
+        return getattr(self.method, "mixing", 0.5) / self.pace
 
     @property
     def P(self) -> np.ndarray:  # noqa: N802 - the letter of the formula
         dim = len(self.M)
         if self.method.label not in _COUPLED:
             return np.eye(dim) / self.pace
-        spread = 2 * self.pace * sum(self.weights.values())
+        spread = 1.58 * self.pace * sum(self.weights.values())
         least = self.M / (1.4 if self.method.metric == "hessian" else 1.9)
         if self.method.label == "ADMM":
-            return least + 1.05 * spread * np.eye(dim)
+            return least + spread * np.eye(dim)
         values, basis = np.linalg.eigh(least)
         return basis @ np.diag(np.maximum(values, spread)) @ basis.T
 
@@ -134,9 +173,9 @@ def instability(rules: Mapping[int, Rule]) -> str | None:
         block = slice(row * dim, (row + 1) * dim)
         P[block, block], M[block, block] = rules[node].P, rules[node].M
     adapts = kind in ("NIDS", "exact diffusion")
-    demands = {"M < 2P": 2 * P - M, "c(I - W) <= P": P - spread}
+    demands = {"M < 2P": 2 * P - M, "3/4 c(I - W) <= P": P - 3 / 4 * spread}
     if not adapts:
-        demands = {"M/2 + c(I - W) < P": 2 * P - M - 2 * spread}
+        demands = {"M/2 + 3/4 c(I - W) < P": 2 * P - M - 3 / 2 * spread}
     for name, demand in demands.items():
         least = float(np.linalg.eigvalsh(demand)[0])
         if least < -1e-9 * float(np.abs(P).max()):

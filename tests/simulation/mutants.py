@@ -14,9 +14,10 @@ from bequest.core.legacy import Legacy
 from bequest.core.recall import Balance
 from bequest.engines.runtime.ledger import Ledger
 from bequest.model import pseudo_samples
+from bequest.model.objectives.minibatches import Draws
 from bequest.protocol import drafting
 from bequest.protocol import messages as m
-from bequest.protocol.change import Change
+from bequest.protocol.change import Change, Phase
 from bequest.protocol.charter import Agenda
 from bequest.protocol.drafting import Draft
 from bequest.protocol.events import Recalled, Send
@@ -296,7 +297,7 @@ def network_not_bridged(patch):
 def buddies_put_on_one_host(patch):
     original = topology.choose_buddies
 
-    def choose(network, node, *, count, domains):
+    def choose(network, node, *, count, domains=original.__kwdefaults__["domains"]):
         line = original(network, node, count=len(network), domains=domains)
         together = sorted(line, key=lambda other: domains(other) != domains(line[0]))
         return tuple(together[:count])
@@ -376,6 +377,59 @@ def leavers_never_dismissed(patch):
         return original(self, sender, message)
 
     patch.setattr(Steward, "_on_begun", on_begun)
+
+
+@mutant
+def leaver_taken_for_lost_while_a_steward_asks_never_told(patch):
+    """It is in no epoch, so that no change is about it."""
+    original = Steward._recover
+
+    def recover(self):
+        self._recovery.dead &= {
+            n for s in self._recovery.situations.values() if s.begun for n, _ in s.begun.roster
+        }
+        return original(self)
+
+    patch.setattr(Steward, "_recover", recover)
+
+
+@mutant
+def answer_of_an_earlier_incarnation_held_against_the_next(patch):
+    original = Steward._on_situation
+
+    def on_situation(self, sender, message):
+        asked = self._recovery.asked.get(sender, 0)
+        late = self.phase is Phase.ASKING and message.incarnation < asked
+        return self._blame(sender, message) if late else original(self, sender, message)
+
+    patch.setattr(Steward, "_on_situation", on_situation)
+
+
+@mutant
+def founder_that_asks_again_taken_for_the_one_that_answered(patch):
+    """Its request is forgotten, though the process that answered is dead."""
+    original = Steward._on_lost
+
+    def on_lost(self, node, incarnation):
+        before = self._recovery.situations.get(node)
+        effects = original(self, node, incarnation)
+        if self.phase is Phase.ASKING and before is not None and before.begun is None:
+            self._recovery.hear(node, before)
+        return effects
+
+    patch.setattr(Steward, "_on_lost", on_lost)
+
+
+@mutant
+def request_of_the_last_member_silences_what_its_loss_means(patch):
+    """All that is said is that it cannot come back, and an excluded node goes on for ever."""
+
+    def only_turned_away(self, effects, sender, message):
+        if self.phase is not Phase.FINISHED or self.present.alive:
+            return effects
+        return [e for e in effects if isinstance(e, Send) and e.to == (sender,)]
+
+    _after(patch, Steward, "_on_request", only_turned_away)
 
 
 @mutant
@@ -621,6 +675,18 @@ def pace_of_an_old_epoch_kept(patch):
 
 
 @mutant
+def newcomer_decides_by_the_pace_of_when_it_asked(patch):
+    original = Node._on_part
+
+    def on_part(self, sender, message):
+        if isinstance(message, m.Welcome):
+            message = replace(message, pace=None)
+        return original(self, sender, message)
+
+    patch.setattr(Node, "_on_part", on_part)
+
+
+@mutant
 def own_weight_of_an_old_epoch_in_the_metric(patch):
     original = Iterate.settle
 
@@ -713,3 +779,75 @@ def withdrawn_samples_stay(patch):
         return replace(original(self, part, at=at), samples=self.samples)
 
     patch.setattr(Legacy, "without", without)
+
+
+@mutant
+def samples_chosen_without_the_incarnation(patch):
+    """A node that comes back takes the samples again that it took before."""
+
+    def forget(self, result, *args):
+        self._who = self._who[0], 0
+
+    _after(patch, Iterate, "__init__", forget)
+
+
+@mutant
+def samples_of_the_round_before(patch):
+    original = Iterate.gradient
+
+    def gradient(self, x, t):
+        return original(self, x, t - 1)
+
+    patch.setattr(Iterate, "gradient", gradient)
+
+
+@mutant
+def samples_of_the_first_round_on_every_entry(patch):
+    for kind in (Draws, *Draws.__subclasses__()):
+        original = kind.enter
+
+        def enter(self, x, after, original=original):
+            return original(self, x, 0)
+
+        patch.setattr(kind, "enter", enter)
+
+
+@mutant
+def gradient_evaluated_anew_at_a_hand_off(patch):
+    """The tracker is moved along, so that the invariant holds."""
+    original = Iterate.take_over
+
+    def take_over(self, inherited, surplus, *, after, restart, fresh):
+        if not fresh:
+            anew = self.objective.gradient(self.x) + self.inherited.gradient(self.x)
+            self.z, self.g = self.z + anew - self.g, anew
+        original(self, inherited, surplus, after=after, restart=restart, fresh=fresh)
+
+    patch.setattr(Iterate, "take_over", take_over)
+
+
+@mutant
+def surplus_by_a_gradient_that_was_not_used(patch):
+    """A leaver hands over its tracker less the gradient on all samples."""
+    original = Preparation._bequeath
+
+    def bequeath(self, heir):
+        iterate = self._iterate
+        used = iterate.g
+        iterate.g = iterate.objective.gradient(iterate.x) + iterate.inherited.gradient(iterate.x)
+        try:
+            return original(self, heir)
+        finally:
+            iterate.g = used
+
+    patch.setattr(Preparation, "_bequeath", bequeath)
+
+
+@mutant
+def all_samples_taken_again_after_a_hand_off(patch):
+    """What rounds correct is forgotten with the epoch in which it was computed."""
+
+    def forget(self, result, *args):
+        self._draws = None
+
+    _after(patch, Iterate, "take_over", forget)

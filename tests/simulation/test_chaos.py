@@ -48,7 +48,7 @@ def test_the_days_are_bad_enough(monkeypatch):
         go_back(checker)
 
     monkeypatch.setattr(chaos.Checker, "_go_back", count)
-    for seed in range(240):
+    for seed in range(260):
         simulation = chaos.Simulation(chaos.day(seed))
         original = simulation.inflict
 
@@ -77,6 +77,10 @@ def test_the_days_are_bad_enough(monkeypatch):
         ]
         seen["samples handed over"] += any(told)
         seen["compared, with samples"] += compared and any(told)
+        batches = simulation.day.kind == "batches"
+        back = any(n.incarnation for n in simulation.world.nodes.values())
+        seen["compared, on minibatches"] += compared and batches
+        seen["back on minibatches"] += batches and back
         planned = {name for c in plan.schedule.values() for name in KINDS if getattr(c, name)}
         seen.update(planned)
         traps = {"torn", "orphans"} & {action for _, action, _ in simulation.day.faults}
@@ -88,7 +92,7 @@ def test_the_days_are_bad_enough(monkeypatch):
         seen["compared, a steward replaced"] += compared and simulation.world._terms > 0
         seen["as planned"] += compared and bool(planned) and not simulation.day.faults
     assert min(seen.values()) >= 5, seen
-    assert len(seen) == len(KINDS) + 13, seen
+    assert len(seen) == len(KINDS) + 15, seen
     assert len(methods) == 8, methods
     assert min(methods.values()) >= 10, methods
     assert seen["compared"] >= 85

@@ -46,7 +46,10 @@ class Loader:
 
     def __call__(self) -> Objective:
         """Read the file, and return the loss."""
-        table = read_table(self.path)
+        return self.loss_of(read_table(self.path))
+
+    def loss_of(self, table: Table) -> Objective:
+        """Return the loss of the samples in a table."""
         X = self._features(table) if self.recipe is None else self.recipe.matrix(table)
         return loss_of(
             X,

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import csv
 from array import array
+from itertools import islice
+from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -22,10 +24,15 @@ if TYPE_CHECKING:
 
     from bequest.data.tables import Column
 
+    # Distinct texts, and for every row which of them it is.
+    _Piece: TypeAlias = tuple[Column, np.ndarray[Any, Any]]
+
 # Copies of a table until there is a problem to solve; measured.
 _COPIES = 6
-# Memory that reading a CSV file takes, in lengths of the file; measured.
-_CSV_COPIES = 5
+# Memory that reading a CSV file takes, in lengths of the file (benchmarks/csv_memory.py).
+_CSV_COPIES = 4
+# Rows of text that are taken at a time, fewer than 2^16.
+_ROWS = 2**12
 
 
 def read_table(path: str | Path) -> Table:
@@ -77,18 +84,18 @@ def _read_csv(path: Path) -> Table:
 
 
 def _parse_csv(source: str, path: Path) -> Table:
-    """Read the numbers, and then, in a second pass, the columns that are not all numbers.
+    """Read the numbers, and then, in a second pass, the columns that hold text.
 
-    Cells are kept as numbers or as one text each, so that a table takes about as much memory as
-    its file.
+    A cell takes eight bytes, or four per letter of the longest text of its column: a table takes
+    about two to three times as much memory as its file. An empty cell among numbers is NaN.
     """
     rows = _rows(path)
     _, header = next(rows, (0, []))
     names = [name.strip() for name in header]
     _check_header(source, names)
     lines = array("q")
-    columns: dict[str, Column] = {}
     numbers = {place: array("d") for place in range(len(names))}
+    blank = set(numbers)  # columns without a number so far
     for line, row in rows:
         if len(row) != len(names):
             raise InvalidData(
@@ -97,37 +104,54 @@ def _parse_csv(source: str, path: Path) -> Table:
             )
         lines.append(line)
         for place in list(numbers):
-            number = number_in(row[place].strip())
+            cell = row[place].strip()
+            number = number_in(cell) if cell else nan
             if number is None:
                 del numbers[place]
-            else:
-                numbers[place].append(number)
+                continue
+            numbers[place].append(number)
+            if cell:
+                blank.discard(place)
     if not lines:
         raise InvalidData(f"{source} has a header, but no rows.", remedy="Name a table with data.")
+    for place in blank & {*numbers}:
+        del numbers[place]
     texts = _texts(path, [place for place in range(len(names)) if place not in numbers])
+    columns: dict[str, Column] = {}
     for place, name in enumerate(names):
         if place in numbers:
-            columns[name] = np.frombuffer(numbers[place])
+            columns[name] = np.array(numbers.pop(place))
         else:
-            cells = texts[place]
-            _check_text(source, name, cells, len(cells))
-            columns[name] = np.array(cells, dtype=str)
+            pieces = texts.pop(place)
+            longest = max(words.dtype.itemsize for words, _ in pieces) // 4
+            _check_text(source, name, longest, len(lines))
+            columns[name] = _together(pieces, longest, len(lines))
+        columns[name].setflags(write=False)  # so that the table need not copy it
     return Table(columns, source, lines)
 
 
-def _texts(path: Path, places: Sequence[int]) -> dict[int, list[str]]:
-    """Return the cells of these columns, of which equal ones are kept once."""
-    cells: dict[int, list[str]] = {place: [] for place in places}
-    if not places:
-        return cells
-    known: dict[str, str] = {}
+def _texts(path: Path, places: Sequence[int]) -> dict[int, list[_Piece]]:
+    """Return the cells of these columns in pieces, in which equal ones are kept once."""
+    found: dict[int, list[_Piece]] = {place: [] for place in places}
     rows = _rows(path)
     next(rows)
-    for _, row in rows:
-        for place, column in cells.items():
-            cell = row[place].strip()
-            column.append(known.setdefault(cell, cell))
-    return cells
+    while places and (some := [row for _, row in islice(rows, _ROWS)]):
+        for place, pieces in found.items():
+            words: dict[str, int] = {}
+            codes = [words.setdefault(row[place].strip(), len(words)) for row in some]
+            pieces.append((np.array([*words], dtype=str), np.array(codes, dtype=np.uint16)))
+    return found
+
+
+def _together(pieces: list[_Piece], longest: int, rows: int) -> Column:
+    """Return the texts of a column; its pieces are given up on the way."""
+    column = np.empty(rows, dtype=f"U{max(longest, 1)}")
+    after = rows
+    while pieces:
+        words, codes = pieces.pop()
+        column[after - codes.size : after] = words[codes]
+        after -= codes.size
+    return column
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -170,9 +194,8 @@ def _check_header(source: str, names: Sequence[str]) -> None:
         )
 
 
-def _check_text(source: str, name: str, texts: Sequence[str], rows: int) -> None:
-    """Refuse a column with this many rows of these texts if it cannot fit into memory."""
-    longest = max(map(len, texts), default=0)
+def _check_text(source: str, name: str, longest: int, rows: int) -> None:
+    """Refuse a column with this many rows of texts if it cannot fit into memory."""
     memory.check(
         3 * 4 * float(longest) * rows,
         f'{source}, column "{name}", in which every cell gets as much room as the longest, of '
@@ -256,7 +279,7 @@ def _text_in(values: Any, source: str, name: str) -> Column:  # noqa: ANN401 - p
     column = [np.empty(0, dtype=str)]
     for chunk in coded.chunks:
         texts = [*("" if v is None else str(v) for v in chunk.dictionary.to_pylist()), ""]
-        _check_text(source, name, texts, len(values))
+        _check_text(source, name, max(map(len, texts)), len(values))
         # What is missing is the last of them, the empty one.
         rows = chunk.indices.fill_null(len(texts) - 1).to_numpy()
         column.append(np.array(texts, dtype=str)[rows])

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import TypeAlias
 
-    from bequest.core.arrays import Indices, Matrix, Vector
+    from bequest.core.arrays import Matrix, Vector
+    from bequest.data.names import Ask
     from bequest.data.tables import Table
 
-    # Vectors of silos -> their sum.
-    Total = Callable[[Sequence[Vector]], Vector]
+    Columns: TypeAlias = "tuple[Number | Category, ...]"
 
 MISSING = "(missing)"
 
@@ -149,81 +150,64 @@ class Recipe:
         return cls(tuple(columns), bool(data["bias"]))
 
 
+class Agreement(NamedTuple):
+    """How rows become features, and how many rows the silos have that are still there."""
+
+    recipe: Recipe
+    rows: float
+
+
 def agree(
-    table: Table,
-    silos: Sequence[Indices],
-    columns: Sequence[Number | Category],
-    *,
-    standardise: bool,
-    bias: bool,
-    total: Total,
-) -> Recipe:
+    columns: Columns, ask: Ask, *, standardise: bool, bias: bool, source: str = "the table"
+) -> Agreement:
     """Return the recipe that silos agree on without showing each other a row.
 
-    They add up, by ``total``, first the number of their rows and, per column, how many cells are
-    there and the sum of the numbers; then, with the means that follow, the squares of the distances
-    to them. A column that lacks no cell in any silo has no indicator.
+    They add up first the number of their rows and, per column, how many cells are there and the sum
+    of the numbers; then, with the means that follow, the squares of the distances to them, and the
+    rows that these are of: a silo that has left in between is in the means only. A column that
+    lacks no cell in any silo has no indicator.
+
+    Args:
+        columns: which columns, before anything is agreed on.
+        ask: a question -> the sum of all silos' answers.
+        standardise: whether numbers are shifted and scaled.
+        bias: whether a column of ones is appended.
+        source: what the columns are of, for messages.
     """
+    from bequest.data.questions import FirstSums, SecondSums
+
     numbers = [column for column in columns if isinstance(column, Number)]
-    coded = [column for column in columns if isinstance(column, Category)]
-    # column by column: a table may be a good part of what the memory holds
-    first = np.zeros((len(silos), 2, len(numbers)))
-    for place, column in enumerate(numbers):
-        values = column.raw(table)
-        there = ~np.isnan(values)
-        filled = np.where(there, values, 0.0)
-        for silo, part in enumerate(silos):
-            first[silo, :, place] = there[part].sum(), filled[part].sum()
-    full = np.zeros((len(silos), len(coded)))
-    for place, category in enumerate(coded):
-        empty = np.array([not cell for cell in table.cells(category.name, missing=category.impute)])
-        full[:, place] = [part.size - empty[part].sum() for part in silos]
-    sums = total(
-        [
-            np.concatenate([[part.size], own, numeric.ravel()])
-            for part, own, numeric in zip(silos, full, first, strict=True)
-        ]
-    )
-    rows, there_are = sums[0], sums[1 : 1 + len(coded)]
-    counts, added = sums[1 + len(coded) :].reshape(2, -1)
-    for column, count in zip(numbers, counts, strict=True):
-        if count < 0.5:
-            raise InvalidData(
-                f'{table.source}, column "{column.spelled}": holds no number at all.',
-                remedy="Choose features without this column.",
-            )
-    means = added / np.maximum(counts, 1.0)
-    second = np.zeros((len(silos), len(numbers)))
-    for place, column in enumerate(numbers):
-        away = np.nan_to_num(column.raw(table) - means[place])
-        second[:, place] = [np.vdot(away[part], away[part]) for part in silos]
-    squares = total([*second])
-    # A column that is constant but for rounding is not scaled up to noise.
-    spread = np.sqrt(np.maximum(squares, 0.0) / rows)
-    spread = np.where(spread > 1e-12 * np.abs(means), spread, 0.0)
-    made = iter(
-        replace(
-            column,
-            mean=float(mean) if standardise or column.impute else 0.0,
-            scale=float(scale) if standardise and scale > 0 else 1.0,
-            indicator=column.impute and bool(count < rows - 0.5),
+    sums = ask(FirstSums(columns))
+    rows, counts = float(sums[0]), sums[1 : 1 + len(columns)]
+    of = dict(zip(columns, counts.tolist(), strict=True))
+    empty = next((number for number in numbers if of[number] < 0.5), None)
+    if empty is not None:
+        raise InvalidData(
+            f'{source}, column "{empty.spelled}": holds no number at all.',
+            remedy="Choose features without this column.",
         )
-        for column, mean, scale, count in zip(numbers, means, spread, counts, strict=True)
-    )
-    known = iter(
-        replace(category, indicator=category.impute and bool(count < rows - 0.5))
-        for category, count in zip(coded, there_are, strict=True)
-    )
-    return Recipe(
-        tuple(next(made) if isinstance(column, Number) else next(known) for column in columns), bias
-    )
-
-
-def vocabulary(table: Table, name: str, silos: Sequence[Indices], *, impute: bool) -> Category:
-    """Return a column of categories with the union of what the silos know, sorted."""
-    cells = np.array(table.cells(name, missing=impute))
-    known: set[str] = set().union(*({*cells[rows].tolist()} for rows in silos)) - {""}
-    return Category(name, tuple(sorted(known)), impute)
+    means = sums[1 + len(columns) :] / np.array([of[column] for column in numbers])
+    squares = ask(SecondSums(columns, tuple(means.tolist())))
+    # A column that is constant but for rounding is not scaled up to noise.
+    spread = np.sqrt(np.maximum(squares[1:], 0.0) / squares[0])
+    spread = np.where(spread > 1e-12 * np.abs(means), spread, 0.0)
+    known = dict(zip(numbers, zip(means.tolist(), spread.tolist(), strict=True), strict=True))
+    made: list[Number | Category] = []
+    for column in columns:
+        indicator = column.impute and of[column] < rows - 0.5
+        if isinstance(column, Category):
+            made.append(replace(column, indicator=indicator))
+            continue
+        mean, scale = known[column]
+        made.append(
+            replace(
+                column,
+                mean=mean if standardise or column.impute else 0.0,
+                scale=scale if standardise and scale > 0 else 1.0,
+                indicator=indicator,
+            )
+        )
+    return Agreement(Recipe(tuple(made), bias), float(np.rint(squares[0])))
 
 
 def _some(values: Sequence[str]) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 
 from bequest.core.arrays import frozen, refuse_masked
 from bequest.data.grading import Exam
-from bequest.data.recipe import Category, Number, Recipe, agree, vocabulary
+from bequest.data.naming import Naming, agree_on_names
+from bequest.data.recipe import Category, Number, Recipe, agree
 from bequest.data.tables import label_of
 from bequest.errors import InvalidData
 from bequest.model import partition
@@ -17,12 +18,17 @@ from bequest.model.objectives import Huber, LeastSquares, Logistic, Softmax
 from bequest.model.problem import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from bequest.core.arrays import Indices, Matrix, Vector
-    from bequest.data.recipe import Total
+    from bequest.data.names import Ask, Question
     from bequest.data.tables import Column, Table
     from bequest.model.objectives import Objective
+
+    # Vectors of silos -> their sum.
+    Total = Callable[[Sequence[Vector]], Vector]
+    # Columns of categories: those declared, or "agree".
+    Categories = Mapping[str, Sequence[str] | Literal["agree"]]
 
 Loss: TypeAlias = Literal["logistic", "softmax", "least_squares", "huber"]
 CLASSIFIERS = ("logistic", "softmax")
@@ -80,7 +86,7 @@ def select(
     standardise: bool = True,
     bias: Bias = True,
     impute: Literal["mean"] | None = None,
-    categories: Mapping[str, Sequence[str] | Literal["agree"]] | None = None,
+    categories: Categories | None = None,
     classes: bool = True,
     test_fraction: float | None = None,
     seed: int = 0,
@@ -133,13 +139,17 @@ def select(
             )
     parts = [train] if belongs is None else partition.by_column(belongs[train])
     silos = [train] if belongs is None else [train[rows] for rows in parts]
-    recipe = agree(
-        table,
-        silos,
-        _columns(table, names, kinds, silos, impute=_imputes(impute)),
+    add = _added if total is None else total
+
+    def ask(question: Question) -> Vector:
+        return add([question(table.take(rows)) for rows in silos])
+
+    recipe, _ = agree(
+        _columns(table, names, kinds, ask, impute=imputes(impute)),
+        ask,
         standardise=standardise,
         bias=bool(bias),
-        total=_added if total is None else total,
+        source=table.source,
     )
     X = recipe.matrix(table)
     learned, tested = (X, X) if test_fraction is None else (X[train], X[test])
@@ -301,38 +311,66 @@ def feature_names(
 def _columns(
     table: Table,
     names: Sequence[str],
-    categories: Mapping[str, Sequence[str] | Literal["agree"]],
-    silos: Sequence[Indices],
+    categories: Categories,
+    ask: Ask,
     *,
     impute: bool,
-) -> list[Number | Category]:
+) -> tuple[Number | Category, ...]:
     """Return the columns to learn from, before silos have agreed on their numbers."""
+    naming = Naming(to_agree_on(categories), impute)
+    agreed = agree_on_names(naming, ask, source=table.source).categories
+    widths = {
+        name: 0 if table.column(name).ndim == 1 else table.column(name).shape[1] for name in names
+    }
+    return columns_of(widths, categories, agreed, impute=impute, source=table.source)
+
+
+def to_agree_on(categories: Categories) -> tuple[str, ...]:
+    """Return the columns whose categories are not declared."""
+    return tuple(name for name, given in categories.items() if given == "agree")
+
+
+def columns_of(
+    widths: Mapping[str, int],
+    categories: Categories,
+    agreed: Mapping[str, tuple[str, ...]],
+    *,
+    impute: bool,
+    source: str,
+) -> tuple[Number | Category, ...]:
+    """Return the columns to learn from, in order, as they are before numbers are agreed on.
+
+    Args:
+        widths: every column, and how many it is if it is a block; 0 for a single one.
+        categories: what was said about columns of categories.
+        agreed: the categories that silos have agreed on.
+        impute: whether cells may be missing.
+        source: what the columns are of, for messages.
+    """
     found: list[Number | Category] = []
-    for name in names:
-        if name in categories:
-            given = categories[name]
-            if given == "agree":
-                found.append(vocabulary(table, name, silos, impute=impute))
-            else:
-                found.append(_declared(table, name, given, impute=impute))
-            continue
-        column = table.column(name)
-        parts = [None] if column.ndim == 1 else range(column.shape[1])
-        found += [Number(name, part, impute=impute) for part in parts]
-    return found
+    for name, width in widths.items():
+        if name in agreed:
+            found.append(Category(name, agreed[name], impute))
+        elif name in categories:
+            found.append(_declared(source, name, categories[name], impute=impute))
+        else:
+            parts = range(width) if width else [None]
+            found += [Number(name, part, impute=impute) for part in parts]
+    return tuple(found)
 
 
-def _declared(table: Table, name: str, given: Sequence[str], *, impute: bool) -> Category:
+def _declared(source: str, name: str, given: Sequence[str], *, impute: bool) -> Category:
     values = [given] if isinstance(given, str) else [label_of(value) for value in given]
     if isinstance(given, str) or not values or len({*values}) < len(values) or "" in values:
         raise InvalidData(
-            f'{table.source}, column "{name}": its categories are given as {given!r}.',
+            f'{source}, column "{name}": its categories are given as {given!r}.',
             remedy='List them, each once, or write "agree" for those that some silo knows.',
         )
     return Category(name, tuple(values), impute)
 
 
-def _imputes(impute: str | None) -> bool:
+def imputes(impute: str | None) -> bool:
+    """Whether missing values are filled in; refuses what says neither."""
     if impute not in (None, "mean"):
         raise InvalidData(
             f"impute is {impute!r}.", remedy='Use "mean", or leave it out to refuse missing values.'

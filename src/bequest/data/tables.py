@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from bequest.core.arrays import Matrix
+    from bequest.core.arrays import Indices, Matrix
 
     Column: TypeAlias = np.ndarray[Any, Any]
 
@@ -76,11 +76,13 @@ class Table:
                 f"{self.where(masked[0], name)}: is masked, that is, missing.",
                 remedy="Remove the row, or fill in the missing value first.",
             )
-        column = np.array(values)
+        column = np.asarray(values)
+        # what can never change need not be copied: a table may be most of what the memory holds
+        fixed = column is values and column.base is None and not column.flags.writeable
         if column.dtype.kind in "biuf" and column.ndim in (1, 2) and 0 not in column.shape[1:]:
-            return frozen(column)
+            return column if fixed and column.dtype == np.float64 else frozen(column)
         if column.dtype.kind in "US" and column.ndim == 1:
-            column = column.astype(str, copy=False)
+            column = column.astype(str, copy=not fixed)
             column.setflags(write=False)
             return column
         raise InvalidData(
@@ -98,6 +100,11 @@ class Table:
     def rows(self) -> int:
         """How many samples it holds."""
         return int(next(iter(self.columns.values())).shape[0])
+
+    def take(self, rows: Indices) -> TableRows:
+        """Return the table of these rows; messages go on naming where they come from."""
+        columns = {name: values[rows] for name, values in self.columns.items()}
+        return TableRows(columns, self.source, whole=self, rows_of_whole=rows)
 
     def where(self, row: int, column: str) -> str:
         """Return the place of a cell in words."""
@@ -141,7 +148,7 @@ class Table:
             row, part = (int(index) for index in wrong[0])
             full_name = name if column.ndim == 1 else f"{name}[{part}]"
             raise InvalidData(
-                f"{self.where(row, full_name)}: is {block[row, part]}.",
+                f"{self.where(row, full_name)}: is {_odd(block[row, part])}.",
                 remedy="Remove the row, fill in the missing value, or have it imputed.",
             )
         return block
@@ -165,10 +172,110 @@ class Table:
         if missing.any():
             row = int(np.argmax(missing))
             raise InvalidData(
-                f"{self.where(row, name)}: is {column[row] or 'empty'}.",
+                f"{self.where(row, name)}: is {_odd(column[row]) if column[row] else 'empty'}.",
                 remedy="Remove the row, or fill in the missing value first.",
             )
         return column
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TableRows(Table):
+    """Some rows of a table."""
+
+    whole: Table | None = None
+    rows_of_whole: Indices | None = None
+
+    def __post_init__(self) -> None:
+        """Have nothing checked: the columns come from a table."""
+
+    def where(self, row: int, column: str) -> str:
+        """Return the place of a cell in words."""
+        assert self.whole is not None and self.rows_of_whole is not None  # noqa: S101, PT018
+        return self.whole.where(int(self.rows_of_whole[row]), column)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Joined(Table):
+    """The tables of several silos as one, with a column that names the silo of every row."""
+
+    parts: tuple[Table, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Have nothing checked: the columns come from tables."""
+
+    def where(self, row: int, column: str) -> str:
+        """Return the place of a cell in words: the file, and where it stands there."""
+        for part in self.parts:
+            if row < part.rows:
+                return part.where(row, column)
+            row -= part.rows
+        raise IndexError(row)
+
+
+def joined(tables: Mapping[str, Table], *, silo: str, names: Iterable[str] | None = None) -> Joined:
+    """Return the tables of silos as one.
+
+    Args:
+        tables: the name of every silo -> its table.
+        silo: what to call the column with these names.
+        names: which columns to take; by default all, which must then be in every table.
+
+    Raises:
+        InvalidData: a table lacks a column that another one has, or they are of different widths.
+    """
+    parts = tuple(tables.values())
+    first = parts[0]
+    wanted = dict.fromkeys(
+        name for part in parts for name in (part.columns if names is None else names)
+    )
+    columns: dict[str, Column] = {}
+    for name in wanted:
+        having = next((part for part in parts if name in part.columns), None)
+        for part in parts:
+            if name not in part.columns and having is not None:
+                near = difflib.get_close_matches(name, part.columns, n=1)
+                instead = f' Is it "{near[0]}" there?' if near else ""
+                raise InvalidData(
+                    f'{part.source} has no column "{name}", which {having.source} has.',
+                    remedy=f"Give every silo's file the same columns.{instead}",
+                )
+        cells = [part.column(name) for part in parts]
+        widths = [column.shape[1:] for column in cells]
+        odd = next((k for k, width in enumerate(widths) if width != widths[0]), None)
+        if odd is not None:
+            raise InvalidData(
+                f'{parts[odd].source}, column "{name}": is {_wide(widths[odd])}, and '
+                f"{_wide(widths[0])} in {first.source}.",
+                remedy="Give every silo's file the same columns.",
+            )
+        columns[name] = _together(cells)
+    if silo in columns:
+        raise InvalidData(
+            f'{first.source} has a column "{silo}", which is what the names of the files make up.',
+            remedy="Rename it, or leave it out of the features.",
+        )
+    columns[silo] = np.repeat(np.array([*tables], dtype=str), [part.rows for part in parts])
+    for column in columns.values():
+        column.setflags(write=False)
+    return Joined(columns, ", ".join(part.source for part in parts), parts=parts)
+
+
+def _together(cells: Sequence[Column]) -> Column:
+    """Return columns of several tables as one: of text, if one of them is."""
+    kinds = {column.dtype.kind == "f" for column in cells}
+    if len(kinds) == 1:
+        return np.concatenate(cells)
+    return np.concatenate(
+        [column if column.dtype.kind != "f" else _texts(column) for column in cells]
+    )
+
+
+def _texts(column: Column) -> Column:
+    return np.array(["" if value != value else repr(value) for value in column.tolist()], dtype=str)
+
+
+def _wide(shape: tuple[int, ...]) -> str:
+    return f"a block of {shape[0]} columns" if shape else "a single column"
 
 
 def as_table(data: Any) -> Table:  # noqa: ANN401 - a Table, a DataFrame, an Arrow table, a mapping
@@ -208,6 +315,11 @@ def _cells(source: str, name: str, cells: list[Any]) -> Column:
 
 def _is_missing(cell: object) -> bool:
     return cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def _odd(number: float) -> str:
+    """Return what a cell is that should be a finite number."""
+    return "missing (empty, or NaN)" if np.isnan(number) else str(number)
 
 
 def label_of(value: Any) -> str:  # noqa: ANN401 - a cell

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,8 @@ from bequest.errors import OptimumUnknown
 from bequest.model.objectives.base import Objective
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bequest.core.arrays import Indices, Matrix, Tensor, Vector
     from bequest.model.objectives.base import Stack
 
@@ -110,7 +113,8 @@ class Ensemble:
         here: list[Stack] = []
         elsewhere: list[Stack] = []
         for _, stack in self._groups:
-            asked = stack.at_hand and not (dear and np.isinf(stack.hessian_work))
+            isotropic = np.array_equal(*stack.curvatures())  # its range is all there is to know
+            asked = stack.at_hand and not isotropic and not (dear and np.isinf(stack.hessian_work))
             (here if asked else elsewhere).append(stack)
         declared = sum((float(stack.curvatures()[0].sum()) for stack in elsewhere), 0.0)
         if not here or self.dim > _DENSE_DIM:
@@ -181,6 +185,18 @@ class Ensemble:
             roofs = [stack.total_majoriser(x) for stack in stacks]
             return np.asarray(np.sum(roofs, axis=0) + legacy.hessian())
 
+        def roots(x: Vector) -> Iterator[Matrix] | None:
+            parts = [stack.roots(x) for stack in stacks]
+            if (legacy.weights < 0).any() or any(part is None for part in parts):
+                return None
+            inherited = np.vstack(
+                [
+                    np.sqrt(legacy.eta) * np.eye(self.dim),
+                    (legacy.factor * np.sqrt(legacy.weights)).T,
+                ]
+            )
+            return chain(*(part for part in parts if part is not None), [inherited])
+
         def product(x: Vector, v: Vector) -> Vector:
             bent: Vector = self.products(everywhere(x), everywhere(v)).sum(axis=0)
             return bent + legacy.product(v)
@@ -194,12 +210,14 @@ class Ensemble:
         ceiling += legacy.eta + legacy.factor**2 @ legacy.weights
         descent, detour = directions.product_descent(product, ceiling), None
         if self.dim <= _DENSE_DIM:
-            descent = directions.dense_descent(hessian, ceiling, blur=self.blur)
+            descent = directions.dense_descent(hessian, ceiling, blur=self.blur, roots=roots)
             detour = directions.dense_descent(majoriser, ceiling)
         origin = np.zeros(self.dim) if start is None else start
         with np.errstate(over="ignore", invalid="ignore"):
             if all(stack.constant_hessian for stack in stacks):
-                return minimise.quadratic(gradient, descent, origin, magnitude, exists=exists)
+                return minimise.quadratic(
+                    value, gradient, descent, origin, magnitude, exists=exists
+                )
             return minimise.newton(
                 value,
                 gradient,

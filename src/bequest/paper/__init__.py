@@ -21,4 +21,4 @@ NAMES = (
     "methods",
 )
 # computed only if asked for by name, and told in the terminal (``aside``)
-ASIDE = ("early", "networks")
+ASIDE = ("early", "networks", "tables")

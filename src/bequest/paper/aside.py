@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bequest.paper import store
 from bequest.paper.studies import early, networks
+from bequest.paper.studies import tables as unequal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +24,12 @@ class AsideTable(NamedTuple):
 
 def tables(name: str, folder: Path) -> Iterator[AsideTable]:
     """Yield what a study has found, as far as it has been computed."""
-    return _networks(folder) if name == networks.STUDY.name else _early(folder)
+    tellers = {
+        networks.STUDY.name: _networks,
+        early.STUDY.name: _early,
+        unequal.STUDY.name: _tables,
+    }
+    return tellers[name](folder)
 
 
 def _networks(folder: Path) -> Iterator[AsideTable]:
@@ -76,3 +82,46 @@ def _early(folder: Path) -> Iterator[AsideTable]:
             ]
             title = f"{dataset}: distance to the optimum of all data, by the first departure"
             yield AsideTable(title, headers, rows)
+
+
+def _tables(folder: Path) -> Iterator[AsideTable]:
+    kept = {
+        case.name: store.read(path).facts
+        for case in unequal.STUDY.cases
+        if (path := store.path_of(folder, unequal.STUDY.name, case.name)).exists()
+    }
+    agreed = {
+        case.params["table"]: kept[case.name]["agreement"]
+        for case in unequal.STUDY.cases
+        if "seed" not in case.params and case.name in kept
+    }
+    if agreed:
+        title = "Nobody leaves: largest difference of a coefficient to pooled scikit-learn"
+        headers = ["table", *(f"C = {strength:g}" for strength in unequal.STRENGTHS)]
+        rows = [[name, *(f"{gap:.0e}" for gap in by.values())] for name, by in agreed.items()]
+        yield AsideTable(title, headers, rows)
+    for name in unequal.TABLES:
+        found = [
+            kept[case.name]
+            for case in unequal.STUDY.cases
+            if case.params["table"] == name and "seed" in case.params and case.name in kept
+        ]
+        if found:
+            nobody = median(facts["nobody left"] for facts in found)
+            title = (
+                f"{name}: change of the test log-loss, {nobody:.4f} if nobody leaves; median (and "
+                f"largest in size) of {len(found)} seeds"
+            )
+            times = [f"{count} {time}" for count in unequal.LEAVERS for time in unequal.TIMES]
+            yield AsideTable(title, ["will", "bytes", *times], _costs(found, times))
+
+
+def _costs(found: Sequence[Any], times: Sequence[str]) -> list[list[str]]:
+    rows = []
+    for will in unequal.WILLS:
+        told = {time: [facts["departures"][time][will] for facts in found] for time in times}
+        most = max(one["bytes"] for runs in told.values() for one in runs)
+        gaps = [[one["gap"] for one in runs] for runs in told.values()]
+        cells = [f"{median(each):+.5f} ({max(each, key=abs):+.5f})" for each in gaps]
+        rows.append([will, str(most), *cells])
+    return rows

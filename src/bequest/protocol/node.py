@@ -358,8 +358,7 @@ class Node(Dispatcher):
             begin(iterate.x, iterate.z, executor.setting.step)  # that of the epoch before
         iterate.settle(message.pace, place.own_weight)
         place.couple(iterate.coupling)
-        step = method.own_step(message.pace, self.objective.curvature.b)
-        executor.setting = replace(executor.setting, step=step)
+        executor.go_by(message.pace)
         self._turn(Turn.BEGUN)
         effects: list[Effect] = [Began(self.epoch, self.round, iterate.x, iterate.z, iterate.g)]
         effects += self._tell(m.Begun(self.epoch))

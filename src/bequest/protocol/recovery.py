@@ -127,13 +127,7 @@ def rebuild(told: Mapping[int, m.Situation], requests: Mapping[int, m.Request]) 
         if place is not None and place.epoch == begin.epoch and has_place(node, place, begin)
     }
     members = {node: place for node, place in places.items() if place.neighbours is not None}
-    # A node that asks to come in a later incarnation has died since it answered.
-    reborn = {
-        n
-        for n, request in requests.items()
-        if n in told and request.incarnation > told[n].incarnation
-    }
-    asking = {n: request for n, request in requests.items() if n in reborn or n not in places}
+    asking = {node: request for node, request in requests.items() if node not in places}
     network: dict[int, set[int]] = {node: set() for node, _ in begin.roster}
     for node, place in members.items():
         for other in place.neighbours or ():
@@ -146,7 +140,7 @@ def rebuild(told: Mapping[int, m.Situation], requests: Mapping[int, m.Request]) 
         network,
         lineage=dict(begin.roster),
         buddies={node: place.buddies for node, place in members.items()},
-        dead=(network.keys() - members.keys()) | (reborn & members.keys()),
+        dead=network.keys() - members.keys(),
     )
     return Remains(
         begin,
@@ -155,5 +149,5 @@ def rebuild(told: Mapping[int, m.Situation], requests: Mapping[int, m.Request]) 
         incarnations={node: told[node].incarnation for node in places},
         requests=asking,
         excluded=sorted(told.keys() - places.keys() - asking.keys()),
-        behind={n for n, place in members.items() if told[n].present is not place} - reborn,
+        behind={n for n, place in members.items() if told[n].present is not place},
     )

@@ -165,14 +165,12 @@ class Steward:
             self._agenda.note_crash(node)
             if not register.is_known(node, incarnation):
                 self._agenda.note_arrival(node)  # it died before it could ask
-        told, struck = self._recovery.situations.get(node), register.strike(node, incarnation)
+        struck = register.strike(node, incarnation)
         if self.phase is Phase.ASKING:
             if incarnation < self._recovery.asked.get(node, 0):
                 return []  # the one that is asked is alive
             self._recovery.lose(node)
-            outside = struck is not None or (told is not None and told.purpose is not None)
-            excluded = [register.exclusion(node, epoch, incarnation)] if outside else []
-            return [*excluded, *self._recover()]
+            return self._recover()
         if struck is not None:
             anew = self._halt() if change is not None and change.is_about(node) else []
             return [register.exclusion(node, epoch, struck.incarnation), *anew]
@@ -207,13 +205,16 @@ class Steward:
         draft = None if change is None or present.number else change.draft
         founding = {} if draft is None else draft.network
         effects: list[Effect] = []
-        if sender not in present.dead and (sender in present.network or sender in founding):
+        if self.phase is Phase.ASKING:
+            asked = self._recovery.asked.get(sender, message.incarnation)
+            effects = self._on_lost(sender, asked) if asked < message.incarnation else []
+        elif sender not in present.dead and (sender in present.network or sender in founding):
             effects = self._on_lost(sender, register.incarnation(sender))
         # The change under way may be about an incarnation of it that must be over.
         arriving = self._change is not None and self._change.is_about(sender)
         register.enter(sender, message)
         if self.phase is Phase.FINISHED and not present.alive:
-            return register.turn_away(present.number)
+            return effects + register.turn_away(present.number)
         if self.phase is not Phase.ASKING:
             self._agenda.note_arrival(sender)
         return effects + (self._halt() if arriving else self._next())
@@ -351,7 +352,9 @@ class Steward:
         recovery, register = self._recovery, self.register
         possible = is_situation(message, sender, (self._term + 1) * _NUMBERS)
         if self.phase is Phase.ASKING and sender in recovery.waiting:
-            if not possible or message.incarnation != recovery.asked[sender]:
+            if possible and message.incarnation < recovery.asked[sender]:
+                return [Dropped(sender, "Situation", "late: of an earlier incarnation")]
+            if not possible or message.incarnation > recovery.asked[sender]:
                 return self._blame(sender, message)
             recovery.hear(sender, message)
             return self._recover()
@@ -388,8 +391,10 @@ class Steward:
             known={*begin.lost, *(node for _, inside in begin.roster for node in inside)},
             times_lost=register.times_lost,
         )
+        # A member that is lost is told once another epoch has begun without it, all others now.
+        lost = sorted(recovery.dead - self.present.network.keys())
         self._change = Change(self._newest, self._charter, self._agenda, register)
-        self._change.begin(remains.behind, remains.dismissed, remains.excluded)
+        self._change.begin(remains.behind, remains.dismissed, [*remains.excluded, *lost])
         self._change.is_stalled = True
         if remains.behind:
             return [Send(tuple(sorted(remains.behind)), begin)]
@@ -406,7 +411,8 @@ class Steward:
         effects = self._found()
         for node in sorted(network.keys() - there):
             effects = self._on_lost(node, register.incarnation(node))
-        return effects
+        outsiders = sorted(self._recovery.dead - network.keys())
+        return effects + [register.exclusion(node, 0) for node in outsiders]
 
     def _give_up(self) -> list[Effect]:
         """No node is left, and nothing is remembered: of the nodes that are known, that is said."""

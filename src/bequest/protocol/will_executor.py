@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bequest.core.arrays import frozen
@@ -64,6 +65,12 @@ class WillExecutor:
         return not legacy.samples or (
             self.setting.statistics and all(can_draw(part, loss, dim) for part in legacy.samples)
         )
+
+    def go_by(self, pace: float | None) -> None:
+        """Decide by that pace from now on, if there is one."""
+        if pace is not None:
+            step = self._iterate.method.own_step(pace, self._iterate.objective.curvature.b)
+            self.setting = replace(self.setting, step=step)
 
     def renew(self, members: int) -> Checkpointed:
         """Make another checkpoint, in an epoch of so many members."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _ROUNDS = 300
 # Up to this many unknowns a leaver bequeaths its whole Hessian, of 33,000 numbers at most.
 _WHOLE = 256
+_CHOICES = {"finish": ("newton", "rounds"), "absent": ("warn", "error")}
 
 
 class SiloEstimator(BaseEstimator):  # type: ignore[misc]
@@ -46,6 +47,8 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
 
     graph: which silos talk to each other; by default all, or a ring with shortcuts beyond twelve.
     departures: events such as ``bq.Departure("charite", 300)``, with the names of silos.
+    absent: what to do about events and wills of silos that have no row, as in some folds of a
+        cross-validation: ``"warn"`` leaves them out, ``"error"`` refuses them.
     will: what a silo that leaves bequeaths; by default ``bq.wills.FullHessian()`` up to 256
         unknowns and ``bq.wills.Adaptive()`` beyond.
     method: how silos iterate; ``bq.NIDS(metric="hessian")`` by default.
@@ -72,25 +75,33 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
         loss: Callable[..., Objective],
         *,
         penalty: float,
+        start: Vector | None = None,
     ) -> Vector:
         """Run, set what all estimators have afterwards, and return the parameters.
 
         ``penalty`` is that of the sum over all samples: its weight times |x|^2/2 is added to it.
+        The rounds begin at ``start``, or at zero.
         """
-        if self.finish not in ("newton", "rounds"):
-            raise InvalidData(f"finish is {self.finish!r}.", remedy='Use "newton" or "rounds".')
+        for name, known in _CHOICES.items():
+            if (given := getattr(self, name)) not in known:
+                raise InvalidData(
+                    f"{name} is {given!r}.", remedy=f'Use "{known[0]}" or "{known[1]}".'
+                )
         found = silos_of(silos, X.shape[0])
         losses = list(self._losses(X, y, found, weights, loss, penalty=penalty))
-        events = found.events(self.departures)
+        events = found.events(self.departures, absent=self.absent)
         last = max((event.round for event in events), default=0)
         run = solve(
             Problem(losses),
             found.graph() if self.graph is None else self.graph,
             departures=events,
-            will=_usual_will(losses[0].dim) if self.will is None else found.will(self.will),
+            will=_usual_will(losses[0].dim)
+            if self.will is None
+            else found.will(self.will, absent=self.absent),
             method=NIDS(metric="hessian") if self.method is None else self.method,
             rounds=last + _ROUNDS if self.rounds is None else self.rounds,
             engine=self.engine,
+            start=start,
             optimum=None,
         )
         run.raise_for_status()

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from bequest.model.objectives import Objective
     from bequest.model.objectives.rows import Features
 
-# A scale below this part of the largest y is none: the model fits exactly. It is then found at a
-# larger one, as good as any, at which the penalty is not lost in rounding.
-_EXACT, _ROUND = 1e-10, 1e-4
+# A scale below this part of the largest y is rounding of the residuals. One below this part of the
+# objective changes nothing of it. Logarithm of how much smaller each scale is than the one before,
+# on the way to such a small one.
+_ROUNDING, _NOTHING, _RUNG = 1e-13, 1e-8, np.log(10.0)
 
 
 class _Regressor(RegressorMixin, SiloEstimator):  # type: ignore[misc]
@@ -75,7 +76,8 @@ class SiloRidge(_Regressor):
     Args:
         alpha: strength of the penalty, >= 0.
         fit_intercept: whether to have one.
-        graph, departures, will, method, rounds, engine, weigh, finish: see ``SiloEstimator``.
+        graph, departures, absent, will, method, rounds, engine, weigh, finish: see
+            ``SiloEstimator``.
 
     >>> model = SiloRidge(alpha=0.0).fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0], silos=[1, 1, 2])
     >>> round(float(model.coef_[0]), 6), round(model.intercept_, 6)
@@ -91,6 +93,7 @@ class SiloRidge(_Regressor):
         fit_intercept: bool = True,
         graph: Any = None,  # noqa: ANN401 - a Graph, a networkx graph or an edge list
         departures: Any = (),  # noqa: ANN401 - events
+        absent: str = "warn",
         will: Any = None,  # noqa: ANN401 - a Will, or a mapping from silos to wills
         method: Any = None,  # noqa: ANN401 - a Method
         rounds: int | None = None,
@@ -102,6 +105,7 @@ class SiloRidge(_Regressor):
         self.fit_intercept = fit_intercept
         self.graph = graph
         self.departures = departures
+        self.absent = absent
         self.will = will
         self.method = method
         self.rounds = rounds
@@ -126,7 +130,8 @@ class SiloHuber(_Regressor):
         epsilon: beyond how many scales a residual is an outlier, >= 1.
         alpha: strength of the penalty, >= 0.
         fit_intercept: whether to have one.
-        graph, departures, will, method, rounds, engine, weigh, finish: see ``SiloEstimator``.
+        graph, departures, absent, will, method, rounds, engine, weigh, finish: see
+            ``SiloEstimator``.
 
     After ``fit``, ``scale_`` is s, and ``outliers_`` says which rows are outliers.
     """
@@ -141,6 +146,7 @@ class SiloHuber(_Regressor):
         fit_intercept: bool = True,
         graph: Any = None,  # noqa: ANN401 - a Graph, a networkx graph or an edge list
         departures: Any = (),  # noqa: ANN401 - events
+        absent: str = "warn",
         will: Any = None,  # noqa: ANN401 - a Will, or a mapping from silos to wills
         method: Any = None,  # noqa: ANN401 - a Method
         rounds: int | None = None,
@@ -153,6 +159,7 @@ class SiloHuber(_Regressor):
         self.fit_intercept = fit_intercept
         self.graph = graph
         self.departures = departures
+        self.absent = absent
         self.will = will
         self.method = method
         self.rounds = rounds
@@ -164,11 +171,9 @@ class SiloHuber(_Regressor):
         self, X: Features, y: Vector, weights: Vector | None, silos: object, strength: float
     ) -> Vector:
         epsilon = checked_number(self.epsilon, "epsilon", least=1.0, beyond=False)
-        self.scale_ = self._scale(X, y, weights, silos, epsilon=epsilon, strength=strength)
-        largest = float(np.abs(y).max()) or 1.0
-        exact = self.scale_ <= _EXACT * largest
-        loss, penalty = _at_scale(_ROUND * largest if exact else self.scale_, epsilon, strength)
-        x = self._solve(X, y, silos, weights, loss, penalty=penalty)
+        self.scale_, start = self._scale(X, y, weights, silos, epsilon=epsilon, strength=strength)
+        loss, penalty = _at_scale(self.scale_, epsilon, strength)
+        x = self._solve(X, y, silos, weights, loss, penalty=penalty, start=start)
         residuals = np.abs(y - self._with_intercept(X) @ x)
         self.outliers_ = residuals > self.scale_ * epsilon
         return x
@@ -182,8 +187,14 @@ class SiloHuber(_Regressor):
         *,
         epsilon: float,
         strength: float,
-    ) -> float:
-        """Return the scale at which the slope along it, a sum over all samples, is zero."""
+    ) -> tuple[float, Vector]:
+        """Return the scale at which the slope along it, a sum over all samples, is zero; and x.
+
+        Where every scale is too large (enough residuals are zero, or epsilon is 1: the least
+        absolute residuals are wanted), one that is next to nothing beside the objective. The
+        minimisers on the way there are steps on a ladder: from far away, Newton steps do not find
+        one at a scale at which nearly every residual is a kink.
+        """
         rows, found = self._with_intercept(X), silos_of(silos, y.size)
         counts = np.ones(y.size) if weights is None else weights.copy()
         if self.weigh == "silos":
@@ -191,20 +202,30 @@ class SiloHuber(_Regressor):
                 counts[part] /= counts[part].sum() or 1.0
         start = np.zeros(rows.shape[1])
 
-        def slope(logarithm: float) -> float:
+        def at(logarithm: float) -> tuple[float, float]:
+            """Return the slope, and the objective, both per sample."""
             nonlocal start
             scale = float(np.exp(logarithm))
             loss, penalty = _at_scale(scale, epsilon, strength)
             problem = Problem(list(self._losses(X, y, found, weights, loss, penalty=penalty)))
             start = problem.all_nodes.minimiser(Legacy.zero(problem.dim), start=start)
             parts = np.minimum(np.abs(y - rows @ start) / scale, epsilon)
-            return float(counts @ (1.0 - parts**2)) / float(counts.sum())
+            least = problem.all_nodes.values(np.tile(start, (problem.n, 1))).mean()
+            slope = float(counts @ (1.0 - parts**2)) / float(counts.sum())
+            return slope, scale + 2.0 / scale * float(least)
 
         largest = float(np.abs(y).max()) or 1.0
-        low, high = np.log(_EXACT * largest), np.log(2.0 * largest)
-        if slope(low) >= 0:
-            return _EXACT * largest
-        return float(np.exp(brentq(slope, low, high, xtol=1e-13, rtol=1e-14)))
+        here, floor = np.log(2.0 * largest), np.log(_ROUNDING * largest)
+        slope, objective = at(here)
+        while here > floor and np.exp(here) > _NOTHING * objective:
+            below = max(here - _RUNG, floor)
+            slope, objective = at(below)
+            if slope < 0:
+                here = brentq(lambda one: at(one)[0], below, here, xtol=1e-13)
+                at(here)
+                break
+            here = below
+        return float(np.exp(here)), start
 
 
 def _at_scale(

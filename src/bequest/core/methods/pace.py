@@ -25,19 +25,29 @@ if TYPE_CHECKING:
 # Of the mean stiffness, 20 candidates per decade: a coarser grid costs up to a third of the rate.
 _GRID = 10.0 ** (np.arange(-60, 41) / 20)
 # The largest c within this part of the best rate: nodes then agree sooner, and a leaver's path is
-# steadier.
+# steadier. And the largest step: the stiffest node, which the slowest mode is computed for, stands
+# for all others.
 _SLACK = 0.9
 # Without curvature from below no c is better than another; the scan takes this part of the mean.
 _FLATTEST = 1e-3
 
 
-def chosen(conditions: Conditions, since: int, *, modes: Modes, metric: Metric) -> StepChoice:
+def chosen(
+    conditions: Conditions, since: int, *, modes: Modes, metric: Metric, fastest: float
+) -> StepChoice:
     """Return the largest c that is nearly the fastest: at which the slowest mode decays fastest.
 
     A network is taken for one with the mean curvature, from below and from above, at every node
     and with the mean of the nodes' metrics. A round then splits into modes: consensus, and the two
     ends of the spectrum of I - W. Measured against the best of nine c around it: 0.94 of the rate
     or more with scalar metrics, half of it with matrices on logistic losses.
+
+    Args:
+        conditions: curvatures and the graph.
+        since: the round after which it holds.
+        modes: how much of a mode is left after a round.
+        metric: the P that nodes would use.
+        fastest: what c (I - W)/P never exceeds.
     """
     nodes = sorted(conditions.stiffness)
     a, b, m = (
@@ -56,8 +66,8 @@ def chosen(conditions: Conditions, since: int, *, modes: Modes, metric: Metric) 
         P = metric(curvatures, spread).mean(axis=1)
         worst = np.maximum(worst, np.abs(1.0 - h / P))
         for end in (slow, fast):
-            # P is never below c (I - W), whatever the mean of all P says about one mode.
-            worst = np.maximum(worst, modes(h / P, np.minimum(c * end / P, 1.0)))
+            # whatever the mean of all P says about one mode
+            worst = np.maximum(worst, modes(h / P, np.minimum(c * end / P, fastest)))
     rate = -np.log(np.clip(worst, 1e-300, 1.0))
     best = int(np.flatnonzero(rate >= _SLACK * rate.max())[-1])
     return StepChoice(
@@ -68,16 +78,25 @@ def chosen(conditions: Conditions, since: int, *, modes: Modes, metric: Metric) 
     )
 
 
-def fastest_step(conditions: Conditions, *, safe: float, modes: Modes) -> StepChoice:
-    """Return the step at which the slowest mode decays fastest, up to the safe one."""
-    modulus = conditions.modulus
-    h = np.array([max(modulus, _FLATTEST / safe), max(conditions.stiffness.values())])
-    step = safe * 10.0 ** (-np.arange(41) / 20)
+def fastest_step(conditions: Conditions, *, safe: float, mixing: float, modes: Modes) -> StepChoice:
+    """Return the largest step that is nearly the fastest, up to the safe one.
+
+    Args:
+        conditions: curvatures and the graph.
+        safe: the largest step that may be used.
+        mixing: what part of the difference to its neighbours a node takes up in a round.
+        modes: how much of a mode is left after a round.
+    """
+    mean = sum(conditions.strength.values()) / len(conditions.strength)
+    A = max(_strength(mean, conditions.modulus), _FLATTEST / safe)
+    h = np.array([A, max(conditions.stiffness.values())])
+    step = safe * 10.0 ** (-np.arange(201) / 100)
     worst = np.abs(1.0 - step[:, None] * h).max(axis=1)
     for end in _ends(conditions):
         for curvature in h:
-            worst = np.maximum(worst, modes(step * curvature, np.full_like(step, end / 2)))
-    best = int(np.argmin(worst))
+            worst = np.maximum(worst, modes(step * curvature, np.full_like(step, mixing * end)))
+    rate = -np.log(np.clip(worst, 1e-300, 1.0))
+    best = int(np.flatnonzero(rate >= _SLACK * rate.max())[0])
     return StepChoice(
         float(step[best]),
         0,

@@ -5,11 +5,13 @@ Two rounds carry four methods. With the difference D = (I - W) m of what nodes s
     adapt, then combine:   m = x - z/P;  s+ = s + c D;  x+ = m - c D/P           NIDS
     combine, then adapt:   m = x;        s+ = s + c D;  x+ = x - (z + 2 c D)/P   ADMM, linearised
 
-and with one step alpha = 1/P for all nodes and c = 1/(2 alpha) these are exact diffusion and EXTRA.
+and with one step alpha = 1/P for all nodes these are exact diffusion and, with c = 1/(2 alpha),
+EXTRA.
 
 P is the node's own: a number, or a matrix (its *metric*). The rounds of NIDS are stable whenever
-P > M/2 and P >= c (I - W), M being a bound on the node's Hessian; those of ADMM whenever
-P > M/2 + c (I - W). Both are for the node alone to see to (W has rows that sum to one, so that
+P > M/2 and P > 3/4 c (I - W), M being a bound on the node's Hessian; those of ADMM whenever
+P > M/2 + 3/4 c (I - W). (Z. Li and M. Yan, arXiv 1711.06785, prove it for any convex losses, and
+that 3/4 is the least.) Both are for the node alone to see to (W has rows that sum to one, so that
 I - W is at most 2 (1 - w_ii)), and no node ever has to slow down for another one.
 """
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 # number must come close to that, as it is too large in all directions but one. A matrix need not:
 # at 0.7 the slowest of nine setups takes 3% more rounds, and a node alone is there in 16, not 132.
 SAFETY = {"scalar": 0.95, "hessian": 0.7}
+# How much of c (I - W) a node's P holds at least: 3/4 would be the end.
+_HELD = 0.79
 # Curvature below this part of the largest is rounding: of a node alone, which mixes with none, it
 # is all that there is in directions that its loss does not depend on.
 _FLAT = 1e-13
@@ -157,7 +161,9 @@ class _Coupled(_PrimalDual):
         return None if chosen.value == current else chosen
 
     def _chosen(self, conditions: Conditions, since: int) -> StepChoice:
-        return paces.chosen(conditions, since, modes=self._modes, metric=self._any_metric)
+        return paces.chosen(
+            conditions, since, modes=self._modes, metric=self._any_metric, fastest=1 / _HELD
+        )
 
     def _any_metric(self, curvature: Array, spread: PerNode) -> Array:
         """Return P, infinite where there is neither curvature nor mixing: nothing moves there."""
@@ -175,9 +181,12 @@ class _Coupled(_PrimalDual):
         """Return P, as its inverse: from the node's own curvature and its share of the mixing."""
         spread = 2.0 * pace * (1.0 - own_weight)
         # An array also where it is one number: vectors are multiplied with that twice as fast.
-        P = self._metric(np.asarray(stiffness, dtype=float), spread)
+        stiffness = np.asarray(stiffness, dtype=float)
+        P = self._metric(stiffness, spread)
         step = np.asarray(1.0 / np.where(P > 0, P, 1.0))
-        M = bound() if self.wants_matrix else None
+        # Where mixing asks for more than any curvature does, a matrix would be a number.
+        plain = self._metric(np.zeros_like(stiffness), spread) == P
+        M = bound() if self.wants_matrix and not plain.all() else None
         if M is None:
             return Local(pace, step, coupling=pace)
         values, basis = np.linalg.eigh(M)
@@ -185,12 +194,10 @@ class _Coupled(_PrimalDual):
         largest = P.max(axis=-1, keepdims=True)
         # Where nothing pulls, any step will do; it must not blow up what is left of rounding.
         inverse = 1.0 / np.where(_FLAT * largest < P, P, np.where(largest > 0, largest, 1.0))
-        return Local(
-            pace,
-            step,
-            np.ascontiguousarray((basis * inverse[..., None, :]) @ basis.swapaxes(-1, -2)),
-            coupling=pace,
-        )
+        matrix = (basis * inverse[..., None, :]) @ basis.swapaxes(-1, -2)
+        # Of several nodes, those whose matrix is a number go as they would alone, to the last bit.
+        matrix = np.where(plain[..., None], step[..., None] * np.eye(values.shape[-1]), matrix)
+        return Local(pace, step, np.ascontiguousarray(matrix), coupling=pace)
 
     def own_step(self, pace: float, smoothness: float) -> float:
         """Return one over its smoothness, whatever the coupling."""
@@ -212,7 +219,7 @@ class NIDS(_Coupled, _AdaptThenCombine):
     """NIDS with a metric of every node's own: half the bytes of gradient tracking, and faster.
 
     m = x - z/P;  s+ = s + c (I - W) m;  x+ = m - c (I - W) m/P,
-    P = max(M/(2 safety), 2c(1 - w_ii)).
+    P = max(M/(2 safety), 1.58 c (1 - w_ii)).
     There is no global step: an heir raises its own P, and no other node slows down.
 
     Args:
@@ -227,7 +234,7 @@ class NIDS(_Coupled, _AdaptThenCombine):
     label: ClassVar[str] = "NIDS"
 
     def _metric(self, curvature: Array, spread: PerNode) -> Array:
-        return np.maximum(curvature / self._least, spread)
+        return np.maximum(curvature / self._least, _HELD * spread)
 
 
 @dataclass(frozen=True)
@@ -235,7 +242,7 @@ class ADMM(_Coupled, _CombineThenAdapt):
     """Linearised decentralized ADMM (DLM), in node form, with a metric of every node's own.
 
     s+ = s + c (I - W) x;  x+ = x - (z + 2 c (I - W) x)/P,
-    P = M/(2 safety) + 2.1 c (1 - w_ii).
+    P = M/(2 safety) + 1.58 c (1 - w_ii).
 
     Args:
         metric: as in ``NIDS``.
@@ -246,12 +253,12 @@ class ADMM(_Coupled, _CombineThenAdapt):
     label: ClassVar[str] = "ADMM"
 
     def _metric(self, curvature: Array, spread: PerNode) -> Array:
-        return np.asarray(curvature / self._least + 1.05 * spread)
+        return np.asarray(curvature / self._least + _HELD * spread)
 
 
 @dataclass(frozen=True)
 class _Stepped(OneStep, _PrimalDual):
-    """Methods with one step alpha for all nodes: P = 1/alpha, c = 1/(2 alpha)."""
+    """Methods with one step alpha for all nodes: P = 1/alpha, c = mixing/alpha."""
 
     def localise(
         self,
@@ -262,17 +269,23 @@ class _Stepped(OneStep, _PrimalDual):
         bound: Callable[[], Array | None],  # noqa: ARG002
     ) -> Local:
         """Return the step, and the coupling that goes with it."""
-        return Local(pace, pace, coupling=1.0 / (2.0 * pace))
+        return Local(pace, pace, coupling=self._mixing / pace)
 
     def first_pace(self, conditions: Conditions) -> StepChoice:
         """Return the step at which the slowest mode of the network is fastest."""
-        return paces.fastest_step(conditions, safe=self._safe(conditions), modes=self._modes)
+        safe = self._safe(conditions)
+        return paces.fastest_step(conditions, safe=safe, mixing=self._mixing, modes=self._modes)
 
     def _safe(self, conditions: Conditions) -> float:
         smoothness = max(conditions.stiffness.values())
         return steps.safe_step(
             smoothness=smoothness, limit=self._limit(conditions), safety=SAFETY["scalar"]
         )
+
+    @property
+    @abstractmethod
+    def _mixing(self) -> float:
+        """What part of the difference to its neighbours a node takes up in a round."""
 
     @staticmethod
     @abstractmethod
@@ -282,17 +295,43 @@ class _Stepped(OneStep, _PrimalDual):
 
 @dataclass(frozen=True)
 class ExactDiffusion(_Stepped, _AdaptThenCombine):
-    """Exact diffusion (D2): NIDS with one step for all nodes and c = 1/(2 step).
+    """Exact diffusion (D2): NIDS with one step for all nodes.
+
+    m = x - step z;  x+ = m - mixing (I - W) m;  s+ = s + mixing (I - W) m/step.
+
+    It is stable for steps below 2/L where l = mixing (1 - w) < 4/3, w being the smallest eigenvalue
+    of W: a mode with a = step h keeps 1 - d of itself, d^2 - d (2l + a(1 - l)) + l = 0, and 4/3 is
+    what l may be for every a from 0 to 2 (for a <= 4/3 it may be 1 + 1/(3 - 2a)). As w > -1 on
+    every graph, 2/3 is the largest mixing that is stable on all of them, those that departures
+    leave included.
 
     Args:
         step: the step of every node; None picks one that is stable for the stiffest.
+        mixing: what part of the difference to its neighbours a node takes up in a round. 1/2 is
+            the textbook's exact diffusion; 1 is D2, which diverges where w <= -1/3.
     """
+
+    mixing: float = 2 / 3
 
     label: ClassVar[str] = "exact diffusion"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_pace(self.mixing, "mixing")
+        if self.mixing is None or self.mixing > 1:
+            raise InvalidMethod(
+                f"The mixing is {self.mixing!r}.",
+                remedy="Use a number up to 2/3, which is stable on every graph, or up to 1 where "
+                "the weights have no eigenvalue below 1 - 4/(3 mixing).",
+            )
+
+    @property
+    def _mixing(self) -> float:
+        return self.mixing
+
     @staticmethod
     def _limit(conditions: Conditions) -> float:
-        _ = conditions  # I - W <= 2I is all that it takes
+        _ = conditions  # the mixing sees to the graph
         return 2.0
 
 
@@ -306,6 +345,10 @@ class EXTRA(_Stepped, _CombineThenAdapt):
 
     label: ClassVar[str] = "EXTRA"
 
+    @property
+    def _mixing(self) -> float:
+        return 0.5
+
     @staticmethod
     def _limit(conditions: Conditions) -> float:
-        return 1.0 + conditions.smallest_eigenvalue
+        return (5.0 + 3.0 * conditions.smallest_eigenvalue) / 4.0

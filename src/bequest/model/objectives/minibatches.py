@@ -12,6 +12,7 @@ The trackers of a run stay exact for any gradient: nodes keep the one that they 
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,7 +22,7 @@ from bequest.errors import InvalidObjective
 from bequest.model.objectives.base import Objective, Singles
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -228,6 +229,11 @@ class MinibatchesStack(Singles[Minibatches]):
         """Return the sum of the members' Hessians."""
         total: Matrix = np.sum([m.loss.hessian(x) for m in self.members], axis=0)
         return total
+
+    def roots(self, x: Vector) -> Iterator[Matrix] | None:
+        """Return those of the losses."""
+        parts = [m.loss.alone.roots(x) for m in self.members]
+        return None if any(part is None for part in parts) else chain(*filter(None, parts))
 
 
 class Draws:

@@ -29,6 +29,7 @@ _CLASSES = {
     Grade.DIFFERS: "differs",
     Grade.MET: "good",
     Grade.MISSED: "differs",
+    Grade.AT_ROUNDING: "good",
 }
 _COLUMNS = (
     "setting",

@@ -23,7 +23,9 @@ RULE = (
     "every seed beats it, and <em>differs</em> otherwise. A statement is in the paper's range if "
     "it holds on every seed, and differs otherwise. A section's verdict is that of its checks: it "
     "differs if one of them does, else it is better if one of them is. Where the paper has no "
-    "number to compare with, the targets are our own, and each is <em>met</em> or <em>missed</em>."
+    "number to compare with, the targets are our own, and each is <em>met</em> or <em>missed</em>; "
+    "or <em>at rounding</em>, where one method is to be closer to the optimum than another and "
+    "both are as close as numbers get."
 )
 
 
@@ -35,13 +37,15 @@ class Grade(StrEnum):
     DIFFERS = "differs"
     MET = "met"
     MISSED = "missed"
+    AT_ROUNDING = "at rounding"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """One claim of the paper, or a target of our own, beside our result.
 
-    ``because`` says why it is better, differs or was missed; it completes "differs, because".
+    ``because`` says why it is better, differs, was missed or cannot be shown; it completes
+    "differs, because".
     """
 
     claim: str
@@ -61,7 +65,7 @@ class Verdict:
         match self.grade:
             case Grade.IN_RANGE | Grade.BETTER | Grade.MET:
                 return f"{self.grade}: {self.reason}"
-            case Grade.DIFFERS | Grade.MISSED:
+            case Grade.DIFFERS | Grade.MISSED | Grade.AT_ROUNDING:
                 return f"{self.grade}, because {self.reason}"
 
 
@@ -92,7 +96,7 @@ def target(*, reached: bool) -> Grade:
 
 def worst(grades: Sequence[Grade]) -> Grade:
     """Return the worst of several grades."""
-    for grade in (Grade.DIFFERS, Grade.MISSED, Grade.BETTER, Grade.MET):
+    for grade in (Grade.DIFFERS, Grade.MISSED, Grade.AT_ROUNDING, Grade.BETTER, Grade.MET):
         if grade in grades:
             return grade
     return Grade.IN_RANGE

@@ -187,7 +187,8 @@ class Disturbance:
 
     Attributes:
         name: of the setup.
-        peaks: "return", "crash" -> method -> level of the error before -> peak over that error.
+        peaks: "return", "stay", "crash" -> method -> level of the error before -> peak over that
+            error; "stay" is in the rounds of the return, if the node stays away.
         vanished: method -> round -> where the others end, by what is remembered.
         trusted: method -> round -> on how many seeds the guard lets the others recall.
     """
@@ -235,7 +236,7 @@ def _disturbance(name: str, results: Sequence[Result]) -> Disturbance:
                 }
                 for label, levels in peaks.items()
             }
-            for kind in ("return", "crash")
+            for kind in ("return", "stay", "crash")
         },
         {
             label: {
@@ -255,7 +256,7 @@ def _disturbance(name: str, results: Sequence[Result]) -> Disturbance:
 
 
 def all_peaks(found: Iterable[Disturbance], kind: str, label: str) -> Iterator[Sample]:
-    """Yield the peaks of a method after every return or crash: a sample per setup and level."""
+    """Yield a method's peaks of one kind: a sample per setup and level."""
     for one in found:
         yield from one.peaks[kind][label].values()
 

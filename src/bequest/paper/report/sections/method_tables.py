@@ -106,9 +106,10 @@ def jolt_tables(jolts: Sequence[Disturbance]) -> Iterable[HtmlTable]:
     if not jolts:
         return
     yield HtmlTable(
-        ("peak over the error before", "return", "worst", "crash", "worst"),
+        ("peak over the error before", "return", "worst", "no return", "worst", "crash", "worst"),
         {"": [_peak_row(jolts, label) for label in METHODS]},
-        "Medians and the worst over all setups, stages and seeds.",
+        "Medians and the worst over all setups, stages and seeds. No return: in the same rounds, "
+        "if the node stays away.",
     )
     yield HtmlTable(
         (
@@ -129,7 +130,7 @@ def jolt_tables(jolts: Sequence[Disturbance]) -> Iterable[HtmlTable]:
 
 def _peak_row(jolts: Sequence[Disturbance], label: str) -> tuple[str, ...]:
     cells = []
-    for kind in PEAKS:
+    for kind in ("return", "stay", "crash"):
         sample = joined(all_peaks(jolts, kind, label))
         cells += [number(sample.median), number(sample.worst)]
     return (method(label), *cells)
@@ -186,6 +187,9 @@ def jolt_csv(jolts: Sequence[Disturbance]) -> Iterable[CsvRow]:
             for label, levels in jolt.peaks[kind].items():
                 for level, sample in levels.items():
                     yield CsvRow(jolt.title, label, f"peak after a {kind} at {level}", sample)
+        for label, levels in jolt.peaks["stay"].items():
+            for level, sample in levels.items():
+                yield CsvRow(jolt.title, label, f"peak without the return at {level}", sample)
         for label, times in jolt.vanished.items():
             for at in times:
                 for what, to in (

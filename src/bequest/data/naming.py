@@ -1,0 +1,96 @@
+"""Which names a silo knows that all must agree on: columns, classes, categories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bequest.data.names import union
+from bequest.data.tables import label_of, number_in
+from bequest.errors import InvalidData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bequest.data.names import Ask
+    from bequest.data.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """The names in a silo's table, each with a word before it that says what it names.
+
+    Attributes:
+        categories: columns whose categories are to be agreed on.
+        impute: whether cells of them may be missing.
+        label: the column whose classes are to be agreed on; None for none.
+        features: which columns to tell the widths of; None for all with numbers in them.
+        others: columns that are no features; with these, columns are to be agreed on.
+    """
+
+    categories: tuple[str, ...] = ()
+    impute: bool = False
+    label: str | None = None
+    features: tuple[str, ...] | None = None
+    others: frozenset[str] | None = None
+
+    def __call__(self, table: Table) -> set[str]:
+        """Return what it knows."""
+        known = {f"column {width} {name}" for name, width in self._columns(table)}
+        if self.label is not None:
+            known |= {f"class {label_of(v)}" for v in set(table.names(self.label).tolist())}
+        for number, name in enumerate(self.categories):
+            cells = set(table.cells(name, missing=self.impute)) - {""}
+            known |= {f"{number} {cell}" for cell in cells}
+        return known
+
+    def _columns(self, table: Table) -> Iterable[tuple[str, int]]:
+        if self.others is None:
+            return
+        for name in table.columns if self.features is None else self.features:
+            column = table.column(name)
+            if name not in self.others and (self.features is not None or table.is_numeric(name)):
+                yield name, 0 if column.ndim == 1 else column.shape[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What silos have agreed on.
+
+    Attributes:
+        categories: the categories of each column, sorted.
+        classes: the names of the classes, sorted: numbers as numbers.
+        columns: the width of every column of numbers; 0 for a single one.
+    """
+
+    categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    columns: dict[str, int] = field(default_factory=dict)
+
+
+def agree_on_names(naming: Naming, ask: Ask, *, source: str) -> Names:
+    """Return the union of what the silos know.
+
+    Raises:
+        InvalidData: there is too much of it, or columns are of different widths in two silos.
+    """
+    categories: dict[str, list[str]] = {name: [] for name in naming.categories}
+    classes: list[str] = []
+    columns: dict[str, int] = {}
+    for known in sorted(union(naming, ask, source=source)):
+        what, _, name = known.partition(" ")
+        if what == "class":
+            classes.append(name)
+        elif what == "column":
+            width, _, column = name.partition(" ")
+            if columns.setdefault(column, int(width)) != int(width):
+                raise InvalidData(
+                    f'{source}, column "{column}": is {columns[column] or 1} columns wide in one '
+                    f"silo and {int(width) or 1} in another.",
+                    remedy="Give every silo's file the same columns.",
+                )
+        else:
+            categories[naming.categories[int(what)]].append(name)
+    if all(number_in(one) is not None for one in classes):
+        classes.sort(key=float)
+    return Names({name: tuple(v) for name, v in categories.items()}, tuple(classes), columns)

@@ -1,0 +1,194 @@
+"""The last digits of a run by Newton steps, whose gradient and Hessian the survivors add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bequest.core import directions, minimise
+from bequest.core.arrays import EPSILON, frozen
+from bequest.core.legacy import Legacy
+from bequest.errors import InvalidMethod, OptimumUnknown
+from bequest.model.objectives import Loaded
+from bequest.model.objectives.isotropic import on_its_host
+from bequest.model.outcome import Status
+from bequest.phases.sums import METHOD, for_these, phase, rehearsed, remaining
+
+if TYPE_CHECKING:
+    from bequest.core.arrays import Matrix, Vector
+    from bequest.core.methods import Method
+    from bequest.engines.base import Engine
+    from bequest.model.graph import Graph
+    from bequest.model.objectives import Objective
+    from bequest.model.run import Run
+
+# More unknowns than this, and the Hessians of silos are too long to send.
+_MOST_UNKNOWNS = 1500
+# Sums are rounded by a little more than their terms are.
+_ROUNDINGS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Where Newton steps have led.
+
+    Attributes:
+        x: the minimiser of what the survivors hold, legacies included.
+        sums: how many sums it took, each a phase of its own.
+        numbers: how many numbers a silo put into each: d(d + 5)/2 + 1.
+    """
+
+    x: Vector
+    sums: int
+    numbers: int
+
+
+def newton(run: Run, *, engine: Engine | None = None, method: Method | None = None) -> Finish:
+    """Return the point that a run approaches, to its last digits: ``run.limit``, by sums.
+
+    The survivors begin at the mean of where the rounds have led. For each step every one of them
+    puts in the value, the gradient and the Hessian of its own loss and of what it has inherited, at
+    a point that all know, and how large the terms of the gradient are, which tells a slope from
+    rounding. Nothing else is needed, so it also works where the data stay on their hosts.
+
+    Args:
+        run: the run; its survivors, their network and their legacies at its end.
+        engine: what carries the phases; as a rule that of the run.
+        method: how silos iterate in them.
+
+    Raises:
+        OptimumUnknown: there is no minimiser, or it was not found; the losses are not convex, or a
+            memory holds samples.
+        InvalidMethod: the run has no survivors to ask, there are too many unknowns, or a silo left
+            meanwhile.
+    """
+    sums = _Sums(run, for_these(engine, run.survivors), METHOD if method is None else method)
+    memory = sum(run.inherited.values(), Legacy.zero(run.problem.dim))
+    least = float(run.problem.a[list(run.survivors)].sum()) + memory.curvature[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = minimise.newton(
+            lambda x: sums.at(x).value,
+            lambda x: sums.at(x).gradient,
+            directions.dense_descent(lambda x: sums.at(x).hessian),
+            run.x.mean(axis=0),
+            lambda x, _: sums.at(x).terms,
+            exists=least > 0,
+            precision=_ROUNDINGS * EPSILON,
+        )
+    return Finish(frozen(x), sums.asked, sums.numbers)
+
+
+class _Share(NamedTuple):
+    """What silos add up at a point."""
+
+    value: float
+    gradient: Vector
+    terms: Vector
+    hessian: Matrix
+
+    @classmethod
+    def size(cls, dim: int) -> int:
+        """Return how many numbers that is: of the Hessian, its lower half."""
+        return 1 + 2 * dim + dim * (dim + 1) // 2
+
+    def flat(self) -> Vector:
+        """Return them one after the other."""
+        lower = self.hessian[np.tril_indices(self.gradient.size)]
+        return np.concatenate([[self.value], self.gradient, self.terms, lower])
+
+    @classmethod
+    def unflattened(cls, numbers: Vector, dim: int) -> _Share:
+        """Return what ``flat`` was made of."""
+        hessian = np.zeros((dim, dim))
+        hessian[np.tril_indices(dim)] = numbers[1 + 2 * dim :]
+        hessian += np.tril(hessian, -1).T
+        return cls(float(numbers[0]), numbers[1 : 1 + dim], numbers[1 + dim : 1 + 2 * dim], hessian)
+
+
+@dataclass(frozen=True, slots=True)
+class _Local:
+    """What one survivor puts in, computed where its data are."""
+
+    loss: Objective
+    memory: Legacy
+    x: Vector
+
+    @property
+    def __name__(self) -> str:
+        """What messages call it."""
+        return f"the Newton step of {self.loss!r}"
+
+    def __call__(self) -> Vector:
+        """Return it as one vector."""
+        loss = self.loss.load() if isinstance(self.loss, Loaded) else self.loss
+        hessian = loss.hessian(self.x)
+        scale = np.sqrt(np.maximum(np.diagonal(hessian), 0.0))
+        q, size = self.memory, np.abs(self.x)
+        bent = np.abs(q.factor) @ (np.abs(q.weights) * (np.abs(q.factor.T) @ size))
+        inherited = abs(q.eta) * size + bent + np.abs(q.p)
+        return _Share(
+            loss.value(self.x) + q.value(self.x),
+            loss.gradient(self.x) + q.gradient(self.x),
+            loss.alone.terms(self.x, scale) + inherited,
+            hessian + q.hessian(),
+        ).flat()
+
+
+class _Sums:
+    """The survivors of a run, asked at one point after the other."""
+
+    def __init__(self, run: Run, engine: Engine | None, method: Method) -> None:
+        dim = run.problem.dim
+        if run.status is Status.DIVERGED or not run.survivors:
+            raise InvalidMethod(
+                f"The run is {run.status}: there is nothing to finish.",
+                remedy="Use one that did not diverge, and in which some node is left.",
+            )
+        if dim > _MOST_UNKNOWNS:
+            raise InvalidMethod(
+                f"A Newton step of {dim} unknowns would take {_Share.size(dim)} numbers per silo.",
+                remedy=f"Up to {_MOST_UNKNOWNS} unknowns it can be done; use more rounds instead.",
+            )
+        if run.problem.mu < 0 or any(q.samples for q in run.inherited.values()):
+            raise OptimumUnknown(
+                "Newton steps need convex losses and legacies that are quadratics.",
+                remedy="Go by the rounds: run.x.mean(axis=0).",
+            )
+        self._dim, self._method, self._engine = dim, method, engine
+        self._held = [
+            (run.problem.objective(node), run.inherited.get(node, Legacy.zero(dim)))
+            for node in run.survivors
+        ]
+        self._graph: Graph = remaining(run)
+        self._rounds = rehearsed(self._graph, (), method)
+        self._known: dict[bytes, _Share] = {}
+        self.asked, self.numbers = 0, _Share.size(dim)
+
+    def at(self, x: Vector) -> _Share:
+        """Return the sums at x; a point is asked about once."""
+        key = x.tobytes()
+        if key not in self._known:
+            self._known[key] = self._ask(np.array(x))
+            self.asked += 1
+        return self._known[key]
+
+    def _ask(self, x: Vector) -> _Share:
+        shares = [_Local(loss, memory, x) for loss, memory in self._held]
+        done = phase(
+            [
+                on_its_host(share, self.numbers) if isinstance(share.loss, Loaded) else share()
+                for share in shares
+            ],
+            graph=self._graph,
+            engine=self._engine,
+            method=self._method,
+            rounds=self._rounds,
+        )
+        if done.run.departures:
+            raise InvalidMethod(
+                f"{done.run.departures[0]}, in the middle of a Newton step.",
+                remedy="Go by the rounds, run.x.mean(axis=0), or by a run with this departure.",
+            )
+        return _Share.unflattened(done.total, self._dim)
