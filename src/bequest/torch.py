@@ -77,9 +77,8 @@ class Silo(Network):
                 "torch.nn.functional.cross_entropy.",
             )
         inputs, targets, loaded = _tensors(data, batch)
+        _check_samples(model, inputs, targets)
         backend = _Torch(deepcopy(model).eval(), loss, inputs, targets, None)
-        backend.check_devices()
-        backend.check_types()
         check_backend(backend, f"a {type(model).__name__}")
         super().__init__(
             backend,
@@ -122,16 +121,8 @@ class _Torch:
         """All parameters in one tensor, which the module's are views of."""
         parameters = self._parameters
         flat = torch.cat([p.detach().reshape(-1) for p in parameters])
-        self._point(flat, parameters)
+        _point(flat, parameters)
         return flat
-
-    @staticmethod
-    def _point(flat: torch.Tensor, parameters: list[torch.nn.Parameter]) -> None:
-        begin = 0
-        for p in parameters:
-            p.data = flat[begin : begin + p.numel()].view_as(p)
-            p.requires_grad_(True)
-            begin += p.numel()
 
     def _set(self, x: Vector) -> list[torch.nn.Parameter]:
         with torch.no_grad():
@@ -295,23 +286,31 @@ class _Torch:
     def content(self) -> object:
         return self.architecture, self.arrays()
 
-    def check_devices(self) -> None:
-        """Refuse parameters and data that are not in one place."""
-        places = {str(p.device) for p in self.module.parameters()}
-        places |= {str(self.inputs.device), str(self.targets.device)}
-        if len(places) > 1 or "meta" in places:
-            raise InvalidObjective(
-                f"Parameters and data are on {', '.join(sorted(places))}.",
-                remedy="Move both to one device: model.to(device), and the tensors too.",
-            )
 
-    def check_types(self) -> None:
-        """Refuse inputs that are numbers of another type than the parameters."""
-        if self.inputs.is_floating_point() and self.inputs.dtype != self._dtype:
-            raise InvalidObjective(
-                f"The inputs are {self.inputs.dtype}, and the parameters {self._dtype}.",
-                remedy="Convert one of them: inputs.float() and model.float(), or .double().",
-            )
+def _point(flat: torch.Tensor, parameters: list[torch.nn.Parameter]) -> None:
+    """Make views of one tensor of all parameters."""
+    begin = 0
+    for p in parameters:
+        p.data = flat[begin : begin + p.numel()].view_as(p)
+        p.requires_grad_(True)
+        begin += p.numel()
+
+
+def _check_samples(model: torch.nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> None:
+    """Refuse parameters and data that are not in one place, or of several types."""
+    places = {str(p.device) for p in model.parameters()}
+    places |= {str(inputs.device), str(targets.device)}
+    if len(places) > 1 or "meta" in places:
+        raise InvalidObjective(
+            f"Parameters and data are on {', '.join(sorted(places))}.",
+            remedy="Move both to one device: model.to(device), and the tensors too.",
+        )
+    kind = next(model.parameters()).dtype
+    if inputs.is_floating_point() and inputs.dtype != kind:
+        raise InvalidObjective(
+            f"The inputs are {inputs.dtype}, and the parameters {kind}.",
+            remedy="Convert one of them: inputs.float() and model.float(), or .double().",
+        )
 
 
 def _check_module(model: Any) -> None:  # noqa: ANN401 - whatever a user passes
