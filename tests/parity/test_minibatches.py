@@ -19,6 +19,8 @@ METHODS = [
     bq.methods.ExactDiffusion(step=0.05),
     bq.methods.Decaying(bq.NIDS(), half=20),
     bq.methods.Decaying(bq.GradientTracking(step=0.05), half=20),
+    bq.methods.Momentum(bq.GradientTracking(step=0.02), 0.8),
+    bq.methods.Decaying(bq.methods.Momentum(bq.NIDS(), 0.3), half=20),
 ]
 
 
@@ -54,13 +56,41 @@ def test_rows_and_real_nodes_agree_to_the_last_bit(method, full_every):
     assert rows.invariant_gap.max() < 1e-13
 
 
-@pytest.mark.parametrize("method", METHODS[:3], ids=lambda method: method.label)
+@pytest.mark.parametrize("method", [*METHODS[:3], METHODS[-2]], ids=lambda method: method.label)
 def test_whatever_happens_the_invariant_is_exact_and_engines_agree(method):
     losses = problem()
     rows = solved(losses, departures=EVENTFUL, method=method)
     nodes = solved(losses, Loop(), departures=EVENTFUL, method=method)
     np.testing.assert_allclose(nodes.x, rows.x, rtol=0, atol=1e-12)
     assert max(rows.invariant_gap.max(), nodes.invariant_gap.max()) < 1e-12
+
+
+def test_momentum_ends_at_the_optimum_and_sooner():
+    losses = bq.problems.quadratics(n=8, dim=3, mu=1.0, L=4.0, seed=0)
+    runs = {}
+    for momentum in (0.0, 0.5, 0.9):
+        method = bq.methods.Momentum(bq.GradientTracking(), momentum)
+        leaving = [bq.Departure(2, 60)]
+        runs[momentum] = bq.solve(
+            losses, bq.graphs.ring(8), method=method, rounds=800, departures=leaving
+        )
+        assert runs[momentum].invariant_gap.max() < 1e-12
+    plain = bq.solve(
+        losses, bq.graphs.ring(8), method=bq.GradientTracking(), rounds=800, departures=leaving
+    )
+    np.testing.assert_array_equal(runs[0.0].x, plain.x)
+    assert runs[0.5].status == runs[0.9].status == "converged"
+    assert runs[0.9].error[-1] < plain.error[-1]
+    assert runs[0.9].steps[0].why.startswith("0.1 of: ")
+
+
+@pytest.mark.parametrize("momentum", [1.0, -0.1, float("nan"), "0.9", True])
+def test_momentum_that_would_never_end_is_refused(momentum):
+    with pytest.raises(bq.errors.InvalidMethod, match="momentum is") as caught:
+        bq.methods.Momentum(bq.GradientTracking(), momentum)
+    assert caught.value.remedy
+    with pytest.raises(bq.errors.InvalidMethod, match="has it"):
+        bq.methods.Momentum(bq.methods.Momentum(bq.GradientTracking()))
 
 
 LONG = [
