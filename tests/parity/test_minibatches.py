@@ -65,6 +65,28 @@ def test_whatever_happens_the_invariant_is_exact_and_engines_agree(method):
     assert max(rows.invariant_gap.max(), nodes.invariant_gap.max()) < 1e-12
 
 
+AT_ONCE = {
+    "two leave": [bq.Departure(2, 20), bq.Departure(4, 20)],
+    "one leaves, one crashes": [bq.Departure(2, 20), bq.Crash(4, 20)],
+    "one leaves, one returns": [bq.Departure(1, 10), bq.Departure(2, 20), bq.Return(1, 20)],
+    "two return": [
+        bq.Departure(1, 10),
+        bq.Departure(2, 15),
+        bq.Return(1, 20),
+        bq.Return(2, 20),
+    ],
+}
+
+
+@pytest.mark.parametrize("will", [bq.wills.Consensus(), bq.wills.Replay(rank=2)])
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_several_changes_after_one_round_agree_to_the_last_bit(name, will):
+    losses = problem()
+    options = {"departures": AT_ONCE[name], "method": METHODS[0], "will": will, "rounds": 25}
+    rows, nodes = solved(losses, **options), solved(losses, Loop(), **options)
+    np.testing.assert_array_equal(nodes.x, rows.x)
+
+
 def test_momentum_ends_at_the_optimum_and_sooner():
     losses = bq.problems.quadratics(n=8, dim=3, mu=1.0, L=4.0, seed=0)
     runs = {}
