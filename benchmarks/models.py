@@ -88,13 +88,14 @@ def memory():
 
 
 def departure(hidden, will):
-    _, made = silos(hidden, 4, 16, samples=128 if hidden > 10_000 else 512)
+    large = hidden > 10_000  # rounds take seconds: a few have to do
+    _, made = silos(hidden, 4, 16, samples=64 if large else 512)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     found, _ = run(
         made,
         bq.GradientTracking(step=0.02),
-        44,
-        departures=[bq.Departure(2, 40)],
+        6 if large else 44,
+        departures=[bq.Departure(2, 4 if large else 40)],
         will=getattr(bq.wills, will)(),
     )
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
