@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from bequest.core.methods.base import Local, Method, check_method
+from bequest.core.methods.around import Around
+from bequest.core.methods.base import Local
 from bequest.errors import InvalidMethod
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class _Rolling(Local):
 
 
 @dataclass(frozen=True)
-class Momentum(Method):
+class Momentum(Around):
     """Another method in which every x also moves on by a part of its last movement (heavy ball).
 
     x+ is what the method makes of it, plus momentum (x - x before). Only x moves differently: s
@@ -39,11 +40,10 @@ class Momentum(Method):
     A step that is chosen is 1 - momentum times that of the method, which goes as far in the end.
     """
 
-    method: Method
     momentum: float = 0.9
 
     def __post_init__(self) -> None:
-        check_method(self.method)
+        super().__post_init__()
         if isinstance(self.method, Momentum):
             raise InvalidMethod(
                 "Momentum is given to a method that has it.", remedy="Give it once."
@@ -59,39 +59,6 @@ class Momentum(Method):
         """That of the method, and how much of its movement goes on."""
         return f"{self.method.label}, momentum {self.momentum:g}"
 
-    @property
-    def vectors(self) -> int:  # type: ignore[override]
-        """As many as the method sends."""
-        return self.method.vectors
-
-    @property
-    def hears_differences(self) -> bool:  # type: ignore[override]
-        """As the method."""
-        return self.method.hears_differences
-
-    @property
-    def is_exact(self) -> bool:  # type: ignore[override]
-        """As the method."""
-        return self.method.is_exact
-
-    @property
-    def wants_matrix(self) -> bool:  # type: ignore[override]
-        """As the method."""
-        return self.method.wants_matrix
-
-    @property
-    def given(self) -> float | None:
-        """The pace of the method, as it was given."""
-        return self.method.given
-
-    def at(self, local: Local, t: int) -> Local:
-        """Return what round t goes by."""
-        return self.method.at(local, t)
-
-    def message(self, x: Rows, z: Rows, local: Local, out: Rows | None = None) -> tuple[Rows, ...]:
-        """Return what the method says."""
-        return self.method.message(x, z, local, out)
-
     def advance(
         self,
         x: Rows,
@@ -103,7 +70,7 @@ class Momentum(Method):
     ) -> tuple[Rows, Rows]:
         """Return what the method makes of it, and a part of the last movement."""
         assert isinstance(local, _Rolling)  # noqa: S101 - as localise made it
-        there, kept = self.method.advance(x, z, said, heard, local, out)
+        there, kept = super().advance(x, z, said, heard, local, out)
         there = there + self.momentum * local.moved.pop() if local.moved else there.copy()
         local.moved.append(there - x)
         return there, kept
@@ -117,7 +84,7 @@ class Momentum(Method):
         bound: Callable[[], Array | None],
     ) -> Local:
         """Return what the method goes by, at rest."""
-        local = self.method.localise(pace, own_weight=own_weight, stiffness=stiffness, bound=bound)
+        local = super().localise(pace, own_weight=own_weight, stiffness=stiffness, bound=bound)
         return _Rolling(local.pace, local.step, local.inverse, local.coupling)
 
     def first_pace(self, conditions: Conditions) -> StepChoice:
