@@ -11,7 +11,7 @@ import bequest as bq
 from bequest.core.legacy import Legacy
 from bequest.engines import Loop
 from bequest.errors import InvalidWill
-from bequest.model import pseudo_samples
+from bequest.model import sample_statistics
 from bequest.model.pseudo_samples import can_draw, centroids, evaluated, moments, table_of
 
 KINDS = ["logistic", "softmax", "least squares", "huber"]
@@ -99,7 +99,7 @@ def test_weights_are_repetitions(kind):
 @pytest.mark.parametrize("written_out", [True, False])
 def test_sparse_samples_have_the_statistics_of_dense_ones(kind, weighted, written_out, monkeypatch):
     if not written_out:  # directions by products
-        monkeypatch.setattr(pseudo_samples, "_WRITTEN_OUT", 0)
+        monkeypatch.setattr(sample_statistics, "_WRITTEN_OUT", 0)
     dense = moments(table_of(loss(kind, weighted=weighted)), 2, (0, 3))
     sparse = moments(table_of(loss(kind, weighted=weighted, sparse=True)), 2, (0, 3))
     again = moments(table_of(loss(kind, weighted=weighted, sparse=True)), 2, (0, 3))
@@ -115,7 +115,7 @@ def test_clusters_of_large_sparse_samples_are_found_among_projections(monkeypatc
     centres = rng.standard_normal((3, 400)) * (rng.random((3, 400)) < 0.1) * 20
     which = np.arange(60) % 3
     X = csr_array(centres[which] + (rng.random((60, 400)) < 0.01))
-    monkeypatch.setattr(pseudo_samples, "_WRITTEN_OUT", 0)
+    monkeypatch.setattr(sample_statistics, "_WRITTEN_OUT", 0)
     told = centroids(table_of(bq.LeastSquares(X, np.zeros(60), 0.1)), 3, (0, 3))
     nearest = [np.linalg.norm(told.means[:, :-1] - centre, axis=1).min() for centre in centres]
     assert max(nearest) < 2  # they are some 80 apart

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 from scipy.sparse import csr_array, hstack, issparse
 
-from bequest.core.samples import PENALISED, Clusters, principal
+from bequest.core.samples import PENALISED, Clusters
 from bequest.errors import BequestError, InvalidObjective, InvalidWill
 from bequest.model.objectives.linear import Huber, LeastSquares, Logistic
 from bequest.model.objectives.loaded import Loaded
 from bequest.model.objectives.minibatches import Minibatches
 from bequest.model.objectives.samples import SampleLoss, SampleStack
 from bequest.model.objectives.softmax import Softmax
+from bequest.model.sample_statistics import close_up, statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from bequest.model.outcome import Outcome
     from bequest.model.problem import Problem
 
-# Sparse samples of one class are written out up to so many numbers. Beyond that directions are
-# found by products, and clusters among projections on so many random directions.
-_WRITTEN_OUT, _PROJECTED = 1 << 22, 64
 # The names of losses in a message.
 OURS = LOGISTIC, SOFTMAX, LEAST_SQUARES, HUBER = "logistic", "softmax", "least squares", "huber"
 
@@ -148,7 +146,7 @@ def moments(
     (``_widened``): it has to tell apart what lies around their means, whichever way.
     """
     found = _of_clusters(table, key, rank, [rows for rows, _ in _classes(table)])
-    linear = convex or table.form[0] in OURS
+    linear = convex or table.form[0].removeprefix(PENALISED) in OURS
     return found if linear or table.labels is None else _widened(found, table)
 
 
@@ -175,19 +173,9 @@ def centroids(table: SampleTable, count: int, key: tuple[int, int]) -> Clusters:
             clusters += [rows[[j]] for j in range(rows.size)]
             continue
         rng = np.random.default_rng([*key, k])
-        _, nearest = kmeans2(_close_up(points[rows], rng), share, minit="++", rng=rng)
+        _, nearest = kmeans2(close_up(points[rows], rng), share, minit="++", rng=rng)
         clusters += [rows[nearest == j] for j in range(share) if (nearest == j).any()]
     return _of_clusters(table, key, 0, clusters)
-
-
-def _close_up(points: Features, rng: np.random.Generator) -> Matrix:
-    """Return dense points that are as far from each other: projected where there are too many."""
-    if not issparse(points):
-        return np.asarray(points)
-    if points.shape[0] * points.shape[1] <= _WRITTEN_OUT:
-        return np.asarray(points.toarray())
-    basis = rng.standard_normal((points.shape[1], _PROJECTED)) / np.sqrt(_PROJECTED)
-    return np.asarray(points @ basis)
 
 
 def _points(table: SampleTable) -> Features:
@@ -214,7 +202,7 @@ def _of_clusters(
     found = []
     for rows in clusters:
         weights = None if table.weights is None else table.weights[rows]
-        found.append(_statistics(points[rows], weights, rank))
+        found.append(statistics(points[rows], weights, rank))
     spread = np.array([factors for _, _, factors in found])
     used = int((np.abs(spread).max(axis=(0, 2)) > 0).sum()) if spread.size else 0
     labels = [] if table.labels is None else [table.labels[rows[0]] for rows in clusters]
@@ -227,50 +215,6 @@ def _of_clusters(
         spread[:, :used],
         key,
     )
-
-
-def _statistics(
-    points: Features, weights: Vector | None, rank: int
-) -> tuple[float, Vector, Matrix]:
-    """Return the weight of a cluster, its mean, and rows that span how it spreads."""
-    count = int(points.shape[0])
-    if weights is None:
-        total, mean = float(count), np.asarray(points.mean(axis=0)).reshape(-1)
-        roots = np.full(count, 1.0 / np.sqrt(count))
-    else:
-        total = float(weights.sum())
-        mean, roots = np.asarray(weights @ points) / total, np.sqrt(weights / total)
-    if not rank:
-        return total, mean, np.zeros((0, mean.size))
-    if issparse(points) and points.shape[0] * points.shape[1] > _WRITTEN_OUT:
-        return total, mean, _sparse_principal(points, mean, roots, rank)
-    apart = (points.toarray() if issparse(points) else points) - mean
-    if weights is None:
-        return total, mean, principal(apart / np.sqrt(count), rank)
-    return total, mean, principal(apart * roots[:, None], rank)
-
-
-def _sparse_principal(points: csr_array, mean: Vector, roots: Vector, rank: int) -> Matrix:
-    """Return the main directions of diag(roots) (points - mean), which is never written out."""
-    from scipy.sparse.linalg import LinearOperator, svds
-
-    def forth(v: Vector) -> Vector:
-        seen: Vector = roots * (points @ v.reshape(-1) - float(mean @ v.reshape(-1)))
-        return seen
-
-    def back(u: Vector) -> Vector:
-        weighted = roots * u.reshape(-1)
-        pulled: Vector = points.T @ weighted - mean * float(weighted.sum())
-        return pulled
-
-    operator = LinearOperator(points.shape, matvec=forth, rmatvec=back, dtype=np.float64)
-    most = min(rank, min(points.shape) - 1)
-    begin = np.cos(np.arange(min(points.shape)) * 1.618033988749895)  # the same every time
-    _, sizes, directions = svds(operator, k=most, v0=begin)
-    order = np.argsort(-sizes)
-    out = np.zeros((rank, mean.size))
-    out[:most] = sizes[order, None] * directions[order]
-    return out
 
 
 # --- the heir ------------------------------------------------------------------------------
