@@ -117,9 +117,29 @@ def table_of(objective: Objective) -> SampleTable:
 # --- the leaver ----------------------------------------------------------------------------
 
 
-def moments(table: SampleTable, rank: int, key: tuple[int, int]) -> Clusters:
-    """Return count, mean and that many factors of every class; of all samples without classes."""
-    return _of_clusters(table, key, rank, [rows for rows, _ in _classes(table)])
+def moments(
+    table: SampleTable, rank: int, key: tuple[int, int], *, convex: bool = True
+) -> Clusters:
+    """Return count, mean and that many factors of every class; of all samples without classes.
+
+    In the directions of the factors a class spreads as its samples do. For a linear model that is
+    what counts. A network, whose loss is not convex, is shown how far its classes spread in all
+    (``_widened``): it has to tell apart what lies around their means, whichever way.
+    """
+    found = _of_clusters(table, key, rank, [rows for rows, _ in _classes(table)])
+    linear = convex or table.form[0] in OURS
+    return found if linear or table.labels is None else _widened(found, table)
+
+
+def _widened(samples: Clusters, table: SampleTable) -> Clusters:
+    """Return them with factors that are longer, by what is left out of the variance of a class."""
+    factors = np.array(samples.factors)
+    for k, (rows, _) in enumerate(_classes(table)):
+        whole = float(table.rows[rows].var(axis=0).sum())
+        told = float((factors[k] ** 2).sum())
+        if told > 0:
+            factors[k] *= math.sqrt(whole / told)
+    return replace(samples, factors=factors)
 
 
 def centroids(table: SampleTable, count: int, key: tuple[int, int]) -> Clusters:

@@ -43,6 +43,7 @@ class Place:
         weights: of the rows.
         others: all other nodes of the epoch, and the nodes that those remember.
         payload_shape: of the message of a round.
+        inboxes: the messages of even and of odd rounds: a neighbour can be one round ahead.
     """
 
     def __init__(
@@ -63,15 +64,10 @@ class Place:
         named = (node for member, inside in begin.roster for node in (member, *inside))
         self.others = frozenset(named) - {ident}
         self.payload_shape = (width,)
-        # Of this round and of the next: a neighbour can be one round ahead.
-        self._inboxes = tuple(
+        self.inboxes = tuple(
             Inbox(np.empty((len(order), width)), [False] * len(order), len(self.talks_to))
             for _ in range(2)
         )
-
-    def inbox(self, t: int) -> Inbox:
-        """Return the messages of round t."""
-        return self._inboxes[t & 1]
 
     @property
     def own_weight(self) -> float:
@@ -80,7 +76,7 @@ class Place:
 
     def heard(self, t: int) -> Vector:
         """Return the average of the messages of round t, or the node's own less it, times c."""
-        rows = self._inboxes[t & 1].rows
+        rows = self.inboxes[t & 1].rows
         if not self._differences:
             average: Vector = self.weights.dot(rows)
             return average
@@ -94,9 +90,9 @@ class Place:
 
     def contribute(self, t: int, payload: Vector) -> None:
         """Put the node's own message beside those of its neighbours."""
-        self._inboxes[t & 1].rows[self._own_row] = payload
+        self.inboxes[t & 1].rows[self._own_row] = payload
 
     def culprits(self, t: int) -> list[int]:
         """Return the neighbours whose message of round t is not finite."""
-        rows = self._inboxes[t & 1].rows
+        rows = self.inboxes[t & 1].rows
         return [node for node, row in self.row_of.items() if not np.isfinite(rows[row]).all()]
