@@ -12,6 +12,7 @@ from bequest.core import directions, minimise
 from bequest.core.legacy import Legacy
 from bequest.errors import OptimumUnknown
 from bequest.model.objectives.base import Objective
+from bequest.model.objectives.loaded import Loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -274,8 +275,12 @@ class Ensemble:
 
 
 def own_minimiser(objective: Objective) -> Vector | None:
-    """Return the minimiser of one loss, or None if there is none or it takes too much work."""
-    alone = Ensemble(objective.dim, [(np.array([0]), objective.stack([objective]))])
+    """Return the minimiser of one loss, or None if there is none or it takes too much work.
+
+    Only the decision of a will asks, on the host of the loss, which is loaded there.
+    """
+    loss = objective.load() if isinstance(objective, Loaded) else objective
+    alone = Ensemble(loss.dim, [(np.array([0]), loss.stack([loss]))])
     try:
         return alone.minimiser(Legacy.zero(objective.dim), work=_AFFORDABLE)
     except OptimumUnknown:
