@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bequest.model.outcome import ChangeRecord, DepartureRecord, Outcome
     from bequest.model.plan import Scene
     from bequest.model.run import Run
+    from bequest.phases import Finish
 
 
 # The status of a run that could not be carried out with its will.
@@ -33,7 +34,13 @@ Size = TypeVar("Size", int, float)
 Document = TypeVar("Document", "DepartureDocument", "ChangeDocument")
 
 
-class DepartureDocument(TypedDict):
+class _Named(TypedDict, total=False):
+    """``silo`` is what the node is called, where nodes are silos with names."""
+
+    silo: str
+
+
+class DepartureDocument(_Named):
     """One departure; the names are those of ``bequest.DepartureRecord``."""
 
     node: int
@@ -55,7 +62,7 @@ class DepartureDocument(TypedDict):
     checkpoint: int | None
 
 
-class ChangeDocument(TypedDict):
+class ChangeDocument(_Named):
     """A node returned, joined or was forgotten; as in ``bequest.ChangeRecord``."""
 
     kind: str
@@ -77,11 +84,15 @@ class StepDocument(TypedDict):
 
 
 class NetworkDocument(TypedDict):
-    """Who talks to whom if all nodes are there, and who is not there at the start."""
+    """Who talks to whom if all nodes are there, and who is not there at the start.
+
+    ``names`` are those of the nodes, where they have some.
+    """
 
     nodes: int
     edges: list[list[int]]
     absent: list[int]
+    names: NotRequired[list[str]]
 
 
 class ScoreDocument(TypedDict):
@@ -90,6 +101,14 @@ class ScoreDocument(TypedDict):
     on: str
     accuracy: float | None
     recall: dict[str, float | None]
+
+
+class FinishDocument(TypedDict):
+    """Where Newton steps have led from the end of a run, and how many sums of how many numbers."""
+
+    x: list[float]
+    sums: int
+    numbers: int
 
 
 class OutcomeDocument(TypedDict):
@@ -117,13 +136,14 @@ class RunDocument(OutcomeDocument):
 
     ``limit_error`` is the distance of the point the survivors approach to the optimum; a run that
     diverged has neither this nor ``error``, nor a certificate. ``score`` is that of the mean of
-    their models, if the problem is to classify.
+    their models, or of where Newton steps have led from it, if the problem is to classify.
     """
 
     will: str
     seed: int
     limit_error: float | None
     score: NotRequired[ScoreDocument]
+    finish: NotRequired[FinishDocument]
     limit: list[float | None] | None
     optimum: list[float | None] | None
     pilot: dict[str, float | None] | None
@@ -161,9 +181,18 @@ class WillDocument(TypedDict):
 
 
 def document_of(
-    run: Run, *, will: str, seed: int, exam: Exam | None = None, curves: bool = False
+    run: Run,
+    *,
+    will: str,
+    seed: int,
+    exam: Exam | None = None,
+    curves: bool = False,
+    names: Sequence[str] = (),
+    finish: Finish | None = None,
 ) -> RunDocument:
-    """Return a run as plain data, graded if there is an exam.
+    """Return a run as plain data, graded if there is an exam; ``names`` are those of the nodes.
+
+    ``finish`` is where Newton steps have led from its end, if they were asked for.
 
     Its curves are thinned for a picture, unless all ``curves`` are wanted.
     """
@@ -172,11 +201,18 @@ def document_of(
     offset = None if optimum is None or limit is None else run.limit_error
     gone = run.status in (Status.DIVERGED, Status.LOST)
     model = None if gone else run.x.mean(axis=0)
-    scored = {} if exam is None else {"score": score_of(exam, model)}
+    scored: dict[str, object] = {}
+    if finish is not None:
+        model = finish.x
+        scored["finish"] = {
+            "x": finish.x.tolist(), "sums": finish.sums, "numbers": finish.numbers
+        }  # fmt: skip
+    if exam is not None:
+        scored["score"] = score_of(exam, model)
     document = {
         "will": will,
         "seed": seed,
-        **outcome_document(run.outcome, run.plan.scene, most=None if curves else FEW),
+        **outcome_document(run.outcome, run.plan.scene, most=None if curves else FEW, names=names),
         "limit_error": None if offset is None else _number(offset),
         "limit": _numbers(limit),
         "optimum": _numbers(optimum),
@@ -188,7 +224,12 @@ def document_of(
 
 
 def outcome_document(
-    outcome: Outcome, scene: Scene, *, last: int | None = None, most: int | None = FEW
+    outcome: Outcome,
+    scene: Scene,
+    *,
+    last: int | None = None,
+    most: int | None = FEW,
+    names: Sequence[str] = (),
 ) -> OutcomeDocument:
     """Return what an engine reported as plain data.
 
@@ -197,10 +238,11 @@ def outcome_document(
         scene: where it took place.
         last: the last round that was measured, if the run is not at its end.
         most: how many rounds of its curves are kept, but for a few; None for all, in full.
+        names: those of the nodes, where they have some.
     """
     measured, at = outcome.trajectory, -1 if last is None else last
     happened = {one.round for one in outcome.departures} | {one.round for one in outcome.changes}
-    return {
+    document: OutcomeDocument = {
         "status": str(outcome.status),
         "rounds": measured.gradient_norm.size - 1,
         "error": None if measured.error is None else _number(measured.error[at]),
@@ -219,6 +261,11 @@ def outcome_document(
         "method": scene.method,
         "curves": curves_of(measured, last=last, most=most, also=happened),
     }
+    if names:
+        document["network"]["names"] = list(names)
+        for record in (*document["departures"], *document["changes"]):
+            record["silo"] = names[record["node"]]
+    return document
 
 
 def network_document(scene: Scene) -> NetworkDocument:
@@ -326,7 +373,8 @@ def _pilot(pilot: Pilot | None) -> dict[str, float | None] | None:
 
 def _document(record: DepartureRecord | ChangeRecord, kind: type[Document]) -> Document:
     """Return a record as a document of that kind, whose names are those of the record."""
-    return cast("Document", {name: _plain(getattr(record, name)) for name in kind.__annotations__})
+    names = (name for name in kind.__annotations__ if hasattr(record, name))
+    return cast("Document", {name: _plain(getattr(record, name)) for name in names})
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds

@@ -119,6 +119,19 @@ def make_folder(path: Path) -> None:
         _probe(path / "figure")
 
 
+def refuse_existing(path: Path, option: str) -> None:
+    """Refuse to replace what took a run to make, unless that is asked for.
+
+    Raises:
+        CannotWrite: there is such a file already.
+    """
+    if os.path.lexists(path):
+        raise CannotWrite(
+            f"{option}: {path} is there already.",
+            remedy="Add --overwrite to replace it, or choose another folder.",
+        )
+
+
 class Growing:
     """A file that grows; what was written is there even if we are killed.
 

@@ -72,7 +72,7 @@ def test_a_silo_is_forgotten_with_a_receipt(folder, bequest):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("B", "--run", 1), "Node 0 is there at the end"),
+        (("B", "--run", 1), "B is there at the end"),
         (("X", "--run", 1), 'There is no silo "X"'),
         (("O",), "has 2 runs"),
         (("O", "--run", 3), "--run 3"),
@@ -84,6 +84,7 @@ def test_what_cannot_be_forgotten_is_told_in_words(folder, bequest, arguments, w
     found = bequest("forget", folder / "run.toml", *arguments, *recorded, "-o", folder / "new")
     assert found.exit_code == 2
     assert words in found.stderr
+    assert not (folder / "new").exists()
     assert not (folder / "new" / "model.json").exists()
 
 
@@ -137,3 +138,38 @@ def test_a_table_is_described_before_it_is_used(folder, bequest):
     shown = bequest("data", path).stdout
     assert '"a" cells are missing' in shown
     assert '"c" holds infinite numbers' in shown
+
+
+def test_what_is_there_is_not_replaced_silently(folder, bequest):
+    recorded, run = ("--record", folder / "runs"), folder / "run.toml"
+    assert bequest("run", run, *recorded, "--model", folder / "models").exit_code == 0
+    before = (folder / "models" / "model-1.json").read_bytes()
+    found = bequest("run", run, "--model", folder / "models")
+    assert found.exit_code == 2
+    assert "model-1.json is there already" in found.stderr
+    assert "--overwrite" in found.stderr
+    for option in ("--overwrite", "--resume"):
+        kept = recorded if option == "--resume" else ()
+        found = bequest("run", run, "--model", folder / "models", option, *kept)
+        assert found.exit_code == 0, found.output
+    assert (folder / "models" / "model-1.json").read_bytes() == before
+    taken = ("forget", run, "O", *recorded, "--run", 1, "-o", folder / "new")
+    assert bequest(*taken).exit_code == 0
+    found = bequest(*taken)
+    assert found.exit_code == 2
+    assert "model.json is there already" in found.stderr
+    assert bequest(*taken, "--overwrite").exit_code == 0
+    found = bequest("run", run, "--overwrite")
+    assert found.exit_code == 2
+    assert "nothing to overwrite" in found.stderr
+
+
+def test_a_folder_without_records_is_not_made_by_looking_into_it(folder, bequest):
+    found = bequest(
+        "forget", folder / "run.toml", "O", "--record", folder / "none", "--run", 1, "-o",
+        folder / "new",
+    )  # fmt: skip
+    assert found.exit_code == 2
+    assert "has no record of run 1" in found.stderr
+    assert not (folder / "none").exists()
+    assert not (folder / "new").exists()

@@ -141,8 +141,8 @@ def refused(path):
         (
             "",
             "[[wills]]\nkind = 'classic'\n[wills.nodes]\nfirst = {kind = 'consensus'}",
-            'wills[0].nodes.first: is "first", but must be a whole number.',
-            "Write a whole number",
+            'wills[0].nodes.first: names "first", but nodes have names only where a table has',
+            "Give the number of the node",
         ),
         (
             "",
@@ -203,8 +203,8 @@ def explicit(objectives):
         ),
         (
             f"rounds = 9\n{PROBLEM}[graph]\nkind = 'edges'\nedges = [[0, 1], [1, 'a']]",
-            'graph.edges[1][1]: is "a", but must be a whole number.',
-            "whole number",
+            'graph.edges[1][1]: names "a", but nodes have names only where a table has',
+            "number of the node",
         ),
         (
             f"rounds = 9\n{PROBLEM}[graph]\nkind = 'edges'\nedges = [[0, 1]]\nedge = 1",

@@ -308,3 +308,94 @@ def test_a_leaver_may_hand_over_what_its_samples_look_like(bequest, run_file):
     assert "hands over statistics of its samples, and statistics is False" in " ".join(
         result.output.split()
     )
+
+
+# --- silos by their names -----------------------------------------------------------------
+
+
+BY_NAME = """[departures]
+events = [
+  {node = "Rome", round = 20},
+  {node = "Oslo", round = 30, kind = "crash"},
+  {node = "Rome", round = 40, kind = "return"},
+]
+[[wills]]
+kind = "adaptive"
+[wills.nodes]
+Rome = {kind = "consensus"}
+1 = {kind = "classic"}
+"""
+
+
+def test_silos_are_named_in_events_wills_edges_and_placements(run_file):
+    path = run_file(rest=BY_NAME)
+    graph = 'kind = "edges"\nedges = [["Bonn", "Oslo"], ["Oslo", 2], ["Rome", "Bonn"]]'
+    path.write_text(path.read_text().replace('kind = "complete"', graph))
+    file = load(path)
+    (job,) = file.jobs()
+    assert [*job.plan.schedule] == [20, 30, 40]
+    assert job.plan.schedule[20].departures == (2,)
+    assert job.plan.schedule[30].crashes == (1,)
+    assert {node: will.title for node, will in job.plan.wills.items()} == {
+        0: "adaptive",
+        1: "classic",
+        2: "consensus (GT-C)",
+    }
+    assert file.wills == ["adaptive; Rome: consensus (GT-C); Oslo: classic"]
+    assert job.plan.graph.edges.tolist() == [[0, 1], [0, 2], [1, 2]]
+    pytest.importorskip("ray")
+    placed = '[engine]\nkind = "ray"\n[engine.placement]\nBonn = "a"\nOslo = "b"\nRome = "b"\n'
+    file = load(run_file(rest=placed))
+    assert file.content.engine.placement == {0: "a", 1: "b", 2: "b"}
+
+
+def test_a_silo_joins_by_name_with_neighbours_by_name(run_file):
+    rest = (
+        '[departures]\nevents = [{node = "Rome", round = 9, kind = "join", neighbours = ["Bonn"]}]'
+    )
+    (job,) = load(run_file(rest=rest)).jobs()
+    assert job.plan.absent == {2}
+    assert job.plan.known[2] == (0,)
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "remedy"),
+    [
+        ('{node = "Roma", round = 9}', 'names "Roma", which is no silo', 'Did you mean "Rome"?'),
+        ('{node = "Lyon", round = 9}', 'names "Lyon"', "The silos are Bonn, Oslo, Rome."),
+        ("{node = 1.5, round = 9}", "is 1.5, but must be a whole number", "whole number"),
+        ('{node = "1", round = 9}', 'is "1", but must be a whole number', "Remove the quotes"),
+        ("{node = 7, round = 9}", "names a node that does not exist", "0..2"),
+    ],
+)
+def test_names_that_are_no_silos_are_told_with_those_that_are(
+    bequest, run_file, text, what, remedy
+):
+    result = bequest("run", run_file(rest=f"[departures]\nevents = [{text}]\n"))
+    assert result.exit_code == 2
+    assert what in result.stderr
+    assert remedy in result.stderr
+
+
+def test_reports_and_results_name_silos(bequest, run_file):
+    path = run_file(rest=BY_NAME)
+    said = bequest("run", path).stdout
+    assert "Oslo crashed after round 30: no node remembers Oslo" in said
+    assert "Rome returned after round 40" in said
+    assert "nodes: 0 Bonn, 1 Oslo, 2 Rome" in said
+    (run,) = json.loads(bequest("run", path, "--json").stdout)["runs"]
+    assert run["network"]["names"] == ["Bonn", "Oslo", "Rome"]
+    assert [record["silo"] for record in run["departures"]] == ["Rome", "Oslo"]
+    assert [change["silo"] for change in run["changes"]] == ["Rome"]
+
+
+def test_the_log_of_named_silos_is_replayed_and_shown_with_names(bequest, run_file, tmp_path):
+    from bequest.view.reading import read
+
+    path = run_file(rest=BY_NAME)
+    result = bequest("run", path, "--engine", "loop", "--log", tmp_path / "logs")
+    assert result.exit_code == 0, result.output
+    log = tmp_path / "logs" / "run-1.jsonl"
+    assert bequest("replay", log).exit_code == 0
+    (shown,) = read(log)
+    assert shown.document["network"]["names"] == ["Bonn", "Oslo", "Rome"]

@@ -25,6 +25,10 @@ def of_order_one(x, scale):
     return np.ones_like(x)
 
 
+def square(x):
+    return float((x - 1) @ (x - 1)) / 2
+
+
 # --- linear systems -----------------------------------------------------------------------------
 
 
@@ -280,7 +284,11 @@ def test_where_products_say_nothing_the_slope_is_followed():
 def test_a_quadratic_takes_one_solve_refined_while_that_helps():
     A, c = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([1.0, -1.0])
     x = minimise.quadratic(
-        lambda x: A @ (x - c), dense(lambda _: A), np.array([9.0, 9.0]), of_order_one
+        lambda x: (x - c) @ A @ (x - c) / 2,
+        lambda x: A @ (x - c),
+        dense(lambda _: A),
+        np.array([9.0, 9.0]),
+        of_order_one,
     )
     np.testing.assert_allclose(x, c, rtol=0, atol=1e-15)
 
@@ -294,7 +302,7 @@ def test_a_poor_solver_is_given_ten_refinements_and_no_more():
         one = np.ones(1)
         return directions.Direction(-0.7 * slope, True, one, 1e6 * one, lambda: np.eye(1), one)
 
-    x = minimise.quadratic(lambda x: x - 1, descend, np.zeros(1), of_order_one)
+    x = minimise.quadratic(square, lambda x: x - 1, descend, np.zeros(1), of_order_one)
     assert len(asked) == 10
     assert 1 - x == pytest.approx(0.3**10)
 
@@ -303,7 +311,11 @@ def test_a_quadratic_with_a_slope_and_no_curvature_has_no_minimiser():
     A = np.diag([1.0, 0.0])
     with pytest.raises(OptimumUnknown, match="meets no curvature"):
         minimise.quadratic(
-            lambda x: A @ x + [0.0, 1.0], dense(lambda _: A), np.zeros(2), of_order_one
+            lambda x: x @ A @ x / 2 + x[1],
+            lambda x: A @ x + [0.0, 1.0],
+            dense(lambda _: A),
+            np.zeros(2),
+            of_order_one,
         )
 
 
@@ -312,6 +324,7 @@ def test_a_quadratic_whose_hessian_is_not_its_own_is_not_taken_for_solved(exists
     """Half of what is missing stays with every solve, so that refining does not help."""
     with pytest.raises(OptimumUnknown, match="is left") as why:
         minimise.quadratic(
+            square,
             lambda x: x - 1,
             dense(lambda x: 4 * np.eye(2)),
             np.zeros(2),

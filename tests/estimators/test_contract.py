@@ -123,14 +123,17 @@ def test_twenty_silos_talk_along_a_ring_with_shortcuts(cancer):
     assert len(model.run_.graph.edges) == 40
 
 
+STRICT = {"absent": "error"}
 X4, Y4, S4 = [[0.0], [1.0], [2.0], [4.0]], [0, 1, 0, 1], ["a", "a", "b", "b"]
 
 
 @pytest.mark.parametrize(
     ("options", "silos", "error", "words"),
     [
-        ({"departures": [bq.Departure("bb", 9)]}, S4, UnknownNode, 'mean "b"'),
-        ({"departures": [bq.Departure("zz", 9)]}, S4, UnknownNode, "The silos are a, b"),
+        (STRICT | {"departures": [bq.Departure("bb", 9)]}, S4, UnknownNode, 'mean "b"'),
+        (STRICT | {"departures": [bq.Departure("zz", 9)]}, S4, UnknownNode, "The silos are a, b"),
+        (STRICT | {"will": {"c": bq.wills.Classic()}}, S4, UnknownNode, "no silo 'c'"),
+        ({"absent": "ignore"}, S4, InvalidData, "absent is 'ignore'"),
         ({"departures": 3}, S4, ValueError, "not a sequence"),
         ({"departures": ["a"]}, S4, ValueError, "is no event"),
         ({}, ["a", "b"], InvalidData, "there are 4 rows"),
@@ -183,3 +186,14 @@ def test_what_has_not_converged_is_said():
         )
     exact = SiloRidge().fit(X, [0.0, 1.0, 2.0, 3.0])
     assert model.coef_ == pytest.approx(exact.coef_, abs=1e-8)
+    assert (model.finished_by_, exact.finished_by_) == ("rounds", "sums")
+
+
+def test_a_memory_of_samples_is_finished_by_the_estimator(cancer):
+    X, y, places = cancer
+    X, leaving = StandardScaler().fit_transform(X), [bq.Departure("charite", 20)]
+    model = SiloLogisticRegression(
+        fit_intercept=False, will=bq.wills.Replay(), departures=leaving, rounds=25
+    ).fit(X, y, silos=places)
+    assert model.finished_by_ == "estimator"
+    assert model.score(X, y) > 0.9

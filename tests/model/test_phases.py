@@ -316,7 +316,7 @@ def test_what_does_not_fit_is_told_in_words_and_by_file(tmp_path, options, words
 
 
 def test_no_files_and_files_without_a_feature(tmp_path):
-    with pytest.raises(InvalidData, match="no files"):
+    with pytest.raises(InvalidData, match="no files of silos"):
         phases.on_hosts({}, label="y", loss="huber", graph=[(0, 1)])
     for name in "ab":
         np.savez(tmp_path / f"{name}.npz", word=["x", "z"], y=[0.0, 1.0])

@@ -82,7 +82,7 @@ EXAMPLES: dict[str, tuple[int, int, m.Message, str]] = {
     "Checkpoint-first": (1, 2, m.Checkpoint(1, 0, Legacy.zero(2), None), "float64"),
     "Kept": (2, 1, m.Kept(1), "float64"),
     "Withdrawal": (3, 2, m.Withdrawal(6, FULL), "float64"),
-    "Welcome": (0, 70_000, m.Welcome(1, np.array([3.0])), "float64"),
+    "Welcome": (0, 70_000, m.Welcome(1, np.array([3.0]), 0.125), "float64"),
     "Halt": (m.STEWARD, 0, m.Halt(4, 3), "float64"),
     "Advance": (m.STEWARD, 0, m.Advance(4, 70_000), "float64"),
     "Arrange": (m.STEWARD, 0, ARRANGE, "float64"),
@@ -138,18 +138,22 @@ EXAMPLES: dict[str, tuple[int, int, m.Message, str]] = {
 }
 
 
-# What a message of version 1 did not say yet, and what that means.
-BEFORE = {
-    m.Arrange: {"gives_back": False, "sums_from": None, "sums_to": None, "recalls": None},
-    m.Ready: {"strength": 0.0, "floor": 0.0},
+# version -> the messages that it did not have yet
+LATER = {1: {"Imbalance", "Farewell-samples"}, 2: {"Farewell-samples"}, 3: set()}
+# Up to which version a message did not say something yet, and what that means.
+UNSAID = {
+    m.Arrange: (1, {"gives_back": False, "sums_from": None, "sums_to": None, "recalls": None}),
+    m.Ready: (1, {"strength": 0.0, "floor": 0.0}),
+    m.Welcome: (3, {"pace": None}),
 }
 
 
-def as_in_version_1(message: m.Message) -> m.Message:
-    """Return the message as the first version of the format can say it."""
-    said = replace(message, **BEFORE.get(type(message), {}))
+def as_in(version: int, message: m.Message) -> m.Message:
+    """Return the message as an earlier version of the format can say it."""
+    until, fields = UNSAID.get(type(message), (0, {}))
+    said = replace(message, **fields) if version <= until else message
     if isinstance(said, m.Situation) and said.present is not None:
-        said = replace(said, present=as_in_version_1(said.present))
+        said = replace(said, present=as_in(version, said.present))
     return said
 
 

@@ -972,6 +972,18 @@ def test_a_periodic_checkpoint_of_a_later_epoch_waits_for_it(state):
     assert only(order(node, m.Halt(3, 2)), m.Halted).wards == ((2, 6, (2, 7)),)
 
 
+def test_a_periodic_checkpoint_that_waited_for_an_epoch_that_is_void_is_late():
+    """All that had begun it are dead; in the one that counts no node has come as far."""
+    node = halted(keeper())
+    order(node, arrange(2, 4))
+    assert give(node, 2, m.Checkpoint(2, 6, ZERO, None)) == []
+    order(node, m.Halt(3, 1), arrange(3, 4, wards=(2,)))
+    (record,) = noted(order(node, begin(3, until=4)), Dropped)
+    assert (record.sender, record.why) == (2, "late: of an epoch or attempt that is over")
+    early = m.Checkpoint(3, 6, ZERO, None)
+    assert blamed(give(node, 2, early)) == (2, "a checkpoint that cannot be right")
+
+
 def test_a_periodic_checkpoint_that_waited_for_an_epoch_in_which_it_is_no_wards_is_dropped():
     node = halted(keeper())
     order(node, arrange(2, 4))
@@ -1169,7 +1181,26 @@ def test_the_sponsor_sends_its_iterate():
     node = halted(started(make(start=3.0)))
     effects = order(node, arrange(2, neighbours=(0, 2, 5), newcomer=5))
     welcome = only(effects, m.Welcome, to=5)
-    assert (welcome.epoch, welcome.x) == (2, 3.0)
+    assert (welcome.epoch, welcome.x, welcome.pace) == (2, 3.0, node.iterate.pace)
+
+
+@pytest.mark.parametrize("pace", [None, 0.25])
+def test_a_newcomer_writes_its_first_checkpoint_by_the_pace_that_counts_when_it_comes(pace):
+    """Which may be another one than when it asked."""
+    asked = []
+
+    class Asked(bq.wills.Consensus):
+        def decide(self, estate):
+            asked.append(estate.setting.step)
+            return super().decide(estate)
+
+    node = make(2, purpose="join", will=Asked(), tau=1)
+    order(node, arrange(5, 9, neighbours=(1,), weights=(0.5,), buddies=(1,), sponsor=1))
+    for wrong in (0.0, -0.25):
+        effects = give(node, 1, m.Welcome(5, np.array([6.0]), wrong))
+        assert blamed(effects) == (1, "a welcome that cannot be right")
+    give(node, 1, m.Welcome(5, np.array([6.0]), pace))
+    assert asked == [STEP if pace is None else pace]
 
 
 def test_nobody_can_claim_without_a_receipt():

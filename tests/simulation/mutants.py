@@ -20,7 +20,7 @@ from bequest.protocol import messages as m
 from bequest.protocol.change import Change, Phase
 from bequest.protocol.charter import Agenda
 from bequest.protocol.drafting import Draft
-from bequest.protocol.events import Recalled, Send
+from bequest.protocol.events import Recalled, Received, Send
 from bequest.protocol.iterate import Iterate
 from bequest.protocol.node import Node
 from bequest.protocol.place import Place
@@ -453,6 +453,18 @@ def periodic_checkpoints_ignored(patch):
 
 
 @mutant
+def checkpoint_of_an_epoch_that_is_void_held_against_its_sender(patch):
+    original = Node._on_checkpoint
+
+    def on_checkpoint(self, sender, message):
+        if message.epoch < self.epoch and message.round > self.place.begin.until:
+            return self._blame(Received(sender, message), "a checkpoint that cannot be right")
+        return original(self, sender, message)
+
+    patch.setattr(Node, "_on_checkpoint", on_checkpoint)
+
+
+@mutant
 def checkpoint_frozen_at_the_first(patch):
     patch.setattr(WillExecutor, "is_due", False)
 
@@ -672,6 +684,18 @@ def pace_of_an_old_epoch_kept(patch):
         return original(self, sender, message)
 
     patch.setattr(Node, "_on_begin", on_begin)
+
+
+@mutant
+def newcomer_decides_by_the_pace_of_when_it_asked(patch):
+    original = Node._on_part
+
+    def on_part(self, sender, message):
+        if isinstance(message, m.Welcome):
+            message = replace(message, pace=None)
+        return original(self, sender, message)
+
+    patch.setattr(Node, "_on_part", on_part)
 
 
 @mutant

@@ -160,10 +160,17 @@ WRONG = {
 
 def test_names_of_silos_are_told(folder, tmp_path):
     results = json.loads((folder / "vector.json").read_bytes())
-    results["silos"] = ["Aachen", "<b>"]
+    network = results["runs"][0]["network"]
+    network["names"] = ["<b>", *(f"silo {k}" for k in range(1, network["nodes"]))]
     path = tmp_path / "named.json"
     path.write_text(json.dumps(results))
-    assert "The nodes are silos: 0 is Aachen, 1 is <b>." in read(path)[0].notes
+    (scene, *_) = staged(read(path))["runs"]
+    assert scene["network"]["names"] == network["names"]
+    for wrong in (["too few"], [7] * network["nodes"], "ab"):
+        network["names"] = wrong
+        path.write_text(json.dumps(results))
+        with pytest.raises(InvalidResult, match="the names of its nodes do not fit"):
+            read(path)
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])

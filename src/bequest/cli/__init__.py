@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace models that are there.")]
 
 
 class EngineName(StrEnum):
@@ -118,6 +119,7 @@ def run_command(
         Path | None,
         typer.Option(help="Write the model of every run to this folder, as model.json (tables)."),
     ] = None,
+    overwrite: Overwrite = False,
     curves: Annotated[
         bool,
         typer.Option("--curves", help="Put every round into the JSON, with all digits."),
@@ -143,6 +145,7 @@ def run_command(
             resume=resume,
             view=view,
             model=model,
+            overwrite=overwrite,
             curves=curves,
         )
     )
@@ -206,6 +209,7 @@ def forget_command(
     run: Annotated[
         int | None, typer.Option(min=1, help="Which run of the file; they count from 1.")
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Take a silo that has left out of the model of a recorded run, and write a receipt.
 
@@ -213,7 +217,7 @@ def forget_command(
     """
     from bequest.cli.forget import forget_silo
 
-    forget_silo(file, silo, record=record, number=run, output=output)
+    forget_silo(file, silo, record=record, number=run, output=output, overwrite=overwrite)
 
 
 models = typer.Typer(no_args_is_help=True, help="Look at models that bequest run --model wrote.")

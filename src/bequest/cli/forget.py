@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from bequest import files
 from bequest.cli.model import model_of
-from bequest.cli.records import Records
+from bequest.cli.records import record_at
 from bequest.cli.terminal import Terminal
 from bequest.engines.fingerprint import fingerprint
-from bequest.errors import InvalidMethod, InvalidResult, UnknownNode
+from bequest.errors import InvalidMethod, InvalidResult, NotThere, StillHere, UnknownNode
 from bequest.model.content import digest
 from bequest.model.withdrawal import withdraw
 from bequest.runfile import load
@@ -22,12 +22,22 @@ from bequest.solver import conclude
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bequest.model.run import Run
+    from bequest.model.withdrawal import Forgetting
     from bequest.runfile import Job, RunFile
 
 _FORMAT, _VERSION = "bequest receipt", 1
 
 
-def forget_silo(path: Path, silo: str, *, record: Path, number: int | None, output: Path) -> None:
+def forget_silo(
+    path: Path,
+    silo: str,
+    *,
+    record: Path,
+    number: int | None,
+    output: Path,
+    overwrite: bool = False,
+) -> None:
     """Write the model of a recorded run without a silo, and the receipt of that."""
     file = load(path)
     if not isinstance(file.content.problem, TableProblem):
@@ -35,23 +45,27 @@ def forget_silo(path: Path, silo: str, *, record: Path, number: int | None, outp
             f"{path}: only a table has a model.", remedy='Use a [problem] with kind = "table".'
         )
     node = _node(file, silo)
+    places = output / "model.json", output / "receipt.json"
+    if not overwrite:
+        for place in places:
+            files.refuse_existing(place, f"-o {output}")
     chosen, job = _job(file, number)
     engine = job.engine
-    kept = Records(record, len(file), resume=True).at(chosen).kept_by(engine)
-    found = Records(record, len(file), resume=True).at(chosen).find(fingerprint(job.plan, kept))
+    kept = record_at(record, chosen, len(file))
+    found = kept.find(fingerprint(job.plan, kept.kept_by(engine)))
     if found is None:
         raise InvalidResult(
             f"{record} has no record of run {chosen}.",
             remedy=f"Write it first: bequest run {path} --record {record}.",
         )
-    files.make_folder(output)
     run = conclude(job.plan, found, engine)
-    gone = withdraw(run, node)
+    gone = _withdrawn(run, node, silo)
+    files.make_folder(output)
     model = model_of(file, job, run, x=gone.x)
     # what was promised about the run was promised with the silo in it
     about = {**model.about, "certificate": None, "forgotten": {"silo": silo, "exact": gone.exact}}
     model = replace(model, silos={**model.silos, silo: "forgotten"}, about=about)
-    model.save(output / "model.json")
+    model.save(places[0])
     receipt = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -64,22 +78,30 @@ def forget_silo(path: Path, silo: str, *, record: Path, number: int | None, outp
         "exact": gone.exact,
         "why": gone.why,
         "moved": gone.moved,
-        "model": hashlib.sha256((output / "model.json").read_bytes()).hexdigest(),
+        "model": hashlib.sha256(places[0].read_bytes()).hexdigest(),
     }
-    files.write(output / "receipt.json", (json.dumps(receipt, indent=1) + "\n").encode())
+    files.write(places[1], (json.dumps(receipt, indent=1) + "\n").encode())
     out = Terminal()
     out.print(f"{silo}: {gone.why}; the model has moved by {gone.moved:.3g}")
     out.print(f"withdrawn {'exactly' if gone.exact else 'NOT exactly'}")
-    out.print(f"written to {output / 'model.json'}, {output / 'receipt.json'}")
+    out.print(f"written to {places[0]}, {places[1]}")
 
 
 def _node(file: RunFile, silo: str) -> int:
     names = file.silos or tuple(str(node) for node in range(file.content.problem.n))
     if silo not in names:
-        raise UnknownNode(
-            f'There is no silo "{silo}".', remedy=f"The silos are {', '.join(names[:12])}."
-        )
+        known = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        raise UnknownNode(f'There is no silo "{silo}".', remedy=f"The silos are {known}.")
     return names.index(silo)
+
+
+def _withdrawn(run: Run, node: int, silo: str) -> Forgetting:
+    """Take a silo out of a run; what is wrong with that is told by its name."""
+    try:
+        return withdraw(run, node)
+    except (StillHere, NotThere) as error:
+        what = error.what.replace(f"Node {node}", silo)
+        raise type(error)(what, remedy=error.remedy) from error
 
 
 def _job(file: RunFile, number: int | None) -> tuple[int, Job]:

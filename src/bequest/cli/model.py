@@ -99,9 +99,11 @@ def model_name(number: int, count: int) -> str:
     return "model.json" if count == 1 else f"model-{number:0{len(str(count))}}.json"
 
 
-def save_model(folder: Path, number: int, file: RunFile, job: Job, run: Run) -> None:
-    """Write the model of one run of a table."""
-    model_of(file, job, run).save(folder / model_name(number, len(file)))
+def save_model(
+    folder: Path, number: int, file: RunFile, job: Job, run: Run, *, x: Vector | None = None
+) -> None:
+    """Write the model of one run of a table, at the mean of the survivors or at x."""
+    model_of(file, job, run, x=x).save(folder / model_name(number, len(file)))
 
 
 def model_of(file: RunFile, job: Job, run: Run, *, x: Vector | None = None) -> TrainedModel:

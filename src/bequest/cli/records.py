@@ -34,8 +34,7 @@ class Records:
     """
 
     def __init__(self, folder: Path, count: int, *, resume: bool) -> None:
-        self._folder, self._resume = folder, resume
-        self._digits = max(2, len(str(count)))
+        self._folder, self._count, self._resume = folder, count, resume
         there = sorted(path.name for path in folder.glob("run-*"))
         if there and not resume:
             raise CannotWrite(
@@ -46,7 +45,17 @@ class Records:
 
     def at(self, number: int) -> RecordFile:
         """Return the record file of a run; runs count from 1."""
-        return RecordFile(self._folder / f"run-{number:0{self._digits}}.record", self._resume)
+        return RecordFile(self._folder / _name(number, self._count), self._resume)
+
+
+def record_at(folder: Path, number: int, count: int) -> RecordFile:
+    """Return the record of one of so many runs, to be read; nothing is made for it."""
+    return RecordFile(folder / _name(number, count), resume=True)
+
+
+def _name(number: int, count: int) -> str:
+    """Return what the record of a run is called; names sort in the order of the runs."""
+    return f"run-{number:0{max(2, len(str(count)))}}.record"
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def print_found(file: RunFile, found: RunFileResults) -> None:
         _print_departures(out, runs)
         _print_changes(out, runs)
     out.print()
-    for line in _steps(runs):
+    for line in [*_steps(runs), *_finishes(runs)]:
         out.print(line)
 
 
@@ -166,8 +166,8 @@ def _print_departures(out: Terminal, runs: Sequence[RunDocument]) -> None:
         [
             run["will"] if index == 0 else "",
             str(record["round"]),
-            str(record["node"]),
-            "nobody" if record["heir"] is None else str(record["heir"]),
+            _who(run, record["node"]),
+            "nobody" if record["heir"] is None else _who(run, record["heir"]),
             record["choice"],
             f"{record['vectors']:g}",
             str(record["bytes"]),
@@ -188,8 +188,8 @@ def _print_changes(out: Terminal, runs: Sequence[RunDocument]) -> None:
     """Say in words which nodes crashed, returned, joined or were forgotten, under which wills."""
     lines: dict[tuple[int, str], list[str]] = {}
     for run in runs:
-        told = [(one["round"], _crash(one)) for one in run["departures"] if one["crashed"]]
-        told += [(one["round"], _change(one)) for one in run["changes"]]
+        told = [(one["round"], _crash(run, one)) for one in run["departures"] if one["crashed"]]
+        told += [(one["round"], _change(run, one)) for one in run["changes"]]
         for dated in told:
             lines.setdefault(dated, []).append(run["will"])
     if lines:
@@ -198,24 +198,31 @@ def _print_changes(out: Terminal, runs: Sequence[RunDocument]) -> None:
         out.print(line if len(names) == len(runs) else f"{line} ({' / '.join(names)})")
 
 
-def _crash(record: DepartureDocument) -> str:
+def _who(run: RunDocument, node: int, noun: str = "") -> str:
+    """Return what a node is called: its name if it has one, else its number."""
+    names = run["network"].get("names")
+    return f"{noun}{node}" if names is None else names[node]
+
+
+def _crash(run: RunDocument, record: DepartureDocument) -> str:
     """Return what became of a crashed node and its memories, and why if it says so."""
     parts = []
     if record["lost"]:
-        parts.append(f"no node remembers {', '.join(map(str, record['lost']))}")
+        parts.append(f"no node remembers {', '.join(_who(run, one) for one in record['lost'])}")
+    heir = "" if record["heir"] is None else _who(run, record["heir"], "node ")
     if record["node"] not in record["lost"]:
-        parts.append(
-            f"node {record['heir']} adopted its checkpoint of round {record['checkpoint']}"
-        )
-    elif record["heir"] is not None:
-        parts.append(f"node {record['heir']} adopted what it had inherited")
+        parts.append(f"{heir} adopted its checkpoint of round {record['checkpoint']}")
+    elif heir:
+        parts.append(f"{heir} adopted what it had inherited")
     went = f"failed ({record['why']})" if record["failed"] else "crashed"
-    return f"node {record['node']} {went} after round {record['round']}: {'; '.join(parts)}"
+    who = _who(run, record["node"], "node ")
+    return f"{who} {went} after round {record['round']}: {'; '.join(parts)}"
 
 
-def _change(change: ChangeDocument) -> str:
+def _change(run: RunDocument, change: ChangeDocument) -> str:
     went = {"return": "returned", "join": "joined", "forget": "was forgotten"}[change["kind"]]
-    return f"node {change['node']} {went} after round {change['round']}: {change['why']}"
+    who = _who(run, change["node"], "node ")
+    return f"{who} {went} after round {change['round']}: {change['why']}"
 
 
 def _steps(runs: Sequence[RunDocument]) -> list[str]:
@@ -233,6 +240,16 @@ def _steps(runs: Sequence[RunDocument]) -> list[str]:
     values = [step["value"] or 0.0 for run in runs for step in run["steps"]]
     spread = f"{min(values):.3g} to {max(values):.3g}"
     return [method, f"{pace}: {spread}, chosen per seed; --json says why"]
+
+
+def _finishes(runs: Sequence[RunDocument]) -> list[str]:
+    """Return how many sums the Newton steps at the end took, if there were any."""
+    done = [run["finish"] for run in runs if "finish" in run]
+    if not done:
+        return []
+    counts = [one["sums"] for one in done]
+    sums = span([min(counts), max(counts)])
+    return [f"finish: Newton steps, {sums} sums of {done[0]['numbers']} numbers per silo"]
 
 
 def _method(runs: Sequence[RunDocument]) -> str:

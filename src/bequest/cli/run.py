@@ -21,9 +21,16 @@ from bequest.cli.tidy import KINDS, row_of, write_rows
 from bequest.documents import document_of, score_of
 from bequest.engines import Loop, Ray, one_cluster
 from bequest.engines.fingerprint import fingerprint
-from bequest.errors import BequestError, InvalidMethod, InvalidRunFile, InvalidWill
+from bequest.errors import (
+    BequestError,
+    InvalidMethod,
+    InvalidRunFile,
+    InvalidWill,
+    OptimumUnknown,
+)
 from bequest.journal import Journal, Origin
 from bequest.model.outcome import Status
+from bequest.phases import newton
 from bequest.runfile.schema import spelled
 from bequest.runfile.sweep import variants
 from bequest.runfile.tables import TableProblem
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from bequest.model.outcome import Outcome
     from bequest.model.plan import Plan
     from bequest.model.run import Run
+    from bequest.phases import Finish
     from bequest.runfile import Job, RunFile
     from bequest.view.live import LivePage
 
@@ -58,6 +66,7 @@ def run_file(
     resume: bool = False,
     view: bool = False,
     model: Path | None = None,
+    overwrite: bool = False,
     curves: bool = False,
 ) -> int:
     """Carry out a run file; return the exit code."""
@@ -71,8 +80,13 @@ def run_file(
         _refuse_with_sweep(path, asked)
         return _run_sweep(path, planned, as_json=as_json, output=output, curves=curves)
     file = planned[0][1]
+    if overwrite and model is None:
+        raise InvalidMethod(
+            "--overwrite: there is nothing to overwrite.",
+            remedy="Add --model with the folder of the models to replace, or leave it out.",
+        )
     if model is not None:
-        _check_models(file, model)
+        _check_models(file, model, replace_them=overwrite or resume)
     if log is not None and file.engine != "loop":
         raise InvalidMethod(
             f"--log {log}: a log holds what real processes hear, and the {file.engine} engine has "
@@ -188,16 +202,19 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def _check_models(file: RunFile, folder: Path) -> None:
+def _check_models(file: RunFile, folder: Path, *, replace_them: bool) -> None:
     """Refuse what has no model, and a folder that cannot be written, before anything is run."""
     if not isinstance(file.content.problem, TableProblem):
         raise InvalidMethod(
             f"--model {folder}: only a table has rows that a model could be used on.",
             remedy='Leave it out, or use a [problem] with kind = "table".',
         )
+    places = [folder / model_name(number, len(file)) for number in range(1, len(file) + 1)]
+    if not replace_them:
+        for place in places:
+            files.refuse_existing(place, f"--model {folder}")
     files.make_folder(folder)
-    for number in range(1, len(file) + 1):
-        place = folder / model_name(number, len(file))
+    for place in places:
         if os.path.lexists(place):
             files.check_writable(place)
 
@@ -214,9 +231,9 @@ def _carry_out(
     """Carry out every run that can be carried out with its will; there is at least one."""
     found = RunFileResults()
     try:
-        if records is not None:
-            _check_records(file, records)
         with one_cluster(), Meter(len(file) * file.rounds) as meter:
+            if records is not None:
+                _check_records(file, records)
             for number, job in enumerate(file.jobs(), start=1):
                 title = f"run {number} of {len(file)}: {job.label}, seed {job.seed}"
                 if isinstance(job.prepared, BequestError):
@@ -230,12 +247,20 @@ def _carry_out(
                 except InvalidWill as error:
                     found.leave_out(job, error)
                     continue
+                finish = _finished(file, job, run, title)
                 document = document_of(
-                    run, will=job.label, seed=job.seed, exam=job.exam, curves=curves
+                    run,
+                    will=job.label,
+                    seed=job.seed,
+                    exam=job.exam,
+                    curves=curves,
+                    names=job.names,
+                    finish=finish,
                 )
                 found.runs[number] = document
                 if models is not None and run.status not in (Status.DIVERGED, Status.LOST):
-                    save_model(models, number, file, job, run)
+                    x = None if finish is None else finish.x
+                    save_model(models, number, file, job, run, x=x)
                 if job.exam is not None and job.seed not in found.nobody_left:
                     found.nobody_left[job.seed] = _nobody_left(job.exam, run)
     except InvalidRunFile:
@@ -246,6 +271,17 @@ def _carry_out(
     if not found.runs:
         raise _nothing_run(file, found.not_run)
     return found
+
+
+def _finished(file: RunFile, job: Job, run: Run, title: str) -> Finish | None:
+    """Return where Newton steps lead from the end of a run, if they are asked for and can."""
+    if file.content.finish == "rounds" or run.status in (Status.DIVERGED, Status.LOST):
+        return None
+    try:
+        return newton(run, engine=job.engine)
+    except (OptimumUnknown, InvalidMethod) as error:
+        typer.echo(f"{title}: not finished by Newton steps: {error.what}", err=True)
+        return None
 
 
 def _nothing_run(file: RunFile, not_run: Sequence[NotRunDocument]) -> InvalidWill:
@@ -309,7 +345,7 @@ def _carried_out(
     page: LivePage | None,
 ) -> Outcome:
     """Carry out one run, show how it goes, and write its log if there is a place for it."""
-    engine = watched(engine, page, title)
+    engine = watched(engine, page, title, job.names)
     if isinstance(engine, Ray):
         with watching(title, nodes=plan.problem.n) as see:
             return replace(engine, watch=seen_by(see, page)).run(plan)

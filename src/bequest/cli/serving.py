@@ -29,11 +29,13 @@ def serving(*, asked: bool) -> Iterator[LivePage | None]:
         yield page
 
 
-def watched(engine: Engine, page: LivePage | None, title: str) -> Engine:
+def watched(
+    engine: Engine, page: LivePage | None, title: str, names: tuple[str, ...] = ()
+) -> Engine:
     """Return the engine with a page that hears what is new; a cluster's views tell it instead."""
     if page is None:
         return engine
-    page.begin(title)
+    page.begin(title, names)
     if isinstance(engine, Loop):
         return replace(engine, watch=page.tell)
     return type(engine)(watch=page.tell) if isinstance(engine, Vector) else engine

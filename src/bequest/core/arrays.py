@@ -35,6 +35,8 @@ def first_masked(values: object) -> tuple[int, ...] | None:
 
 def refuse_masked(values: object, what: str, error: type[InvalidInput] = NotFinite) -> None:
     """Raise the error if an entry is masked."""
+    if type(values) is np.ndarray:
+        return  # asked in every round: this one cannot be
     where = first_masked(values)
     if where is not None:
         raise error(
@@ -57,6 +59,11 @@ def is_whole(number: object, *, least: int) -> bool:
     if isinstance(number, bool) or not isinstance(number, int | np.integer):
         return False
     return int(number) >= least
+
+
+def is_number(value: object) -> bool:
+    """Whether something is a real number; text, booleans and None are not, NaN and infinity are."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def norm(vector: Vector) -> float:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.core.arrays import is_number
 from bequest.errors import InvalidWill
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ class Pilot:
     floor: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.radius >= 0 and 0 <= self.theta < 1 and self.zeta >= 0):
+        numbers = all(
+            is_number(one) for one in (self.radius, self.theta, self.zeta, self.spread, self.floor)
+        )
+        if not numbers or not (self.radius >= 0 and 0 <= self.theta < 1 and self.zeta >= 0):
             raise InvalidWill(
                 f"A pilot needs radius >= 0, 0 <= theta < 1 and zeta >= 0, not {self}.",
                 remedy="Calibrate one with bequest.calibrate(problem, graph, rounds=...).",

@@ -25,6 +25,8 @@ MAX_STEPS = 500
 _EVERY = 25
 # What is returned leaves no more than this part: that of an error of ACCURACY, and some rounding.
 _GROUND = 1e-11
+# A depth below this part of the loss is none.
+_BLIND = 1e-9
 
 
 def newton(
@@ -93,7 +95,8 @@ def newton(
         scale = abs(first) + abs(level)
         if found is not None:
             _refuse_runaway(value, found, start, way, scale=scale, exists=exists)
-            return found
+            _refuse_blind(float(way.doubt(found, gradient).sum()), scale)
+            return way.closest(found, start, gradient, terms, scale)
         if not exists and taken % _EVERY == _EVERY - 1:
             _refuse_runaway(value, x, start, way, scale=scale, exists=False, early=True)
         shortest, previous = min(shortest, length), length
@@ -109,6 +112,7 @@ def newton(
 
 
 def quadratic(
+    value: Callable[[Vector], float],
     gradient: Callable[[Vector], Vector],
     descent: Descent,
     start: Vector,
@@ -122,6 +126,7 @@ def quadratic(
     no coordinate of the gradient is more than rounding beside its terms.
 
     Args:
+        value: f(x).
         gradient: grad f(x).
         descent: as in ``newton``.
         start: where to begin, and what to stay close to where minimisers form a set.
@@ -145,7 +150,9 @@ def quadratic(
         x, previous = x + way.step, length
     if way.leaves(gradient(x), _GROUND):
         raise _unknown(f"a gradient of norm {norm(slope):.3g} is left", exists=exists)
-    return x
+    scale = abs(value(start)) + abs(value(x))
+    _refuse_blind(float(way.doubt(x, gradient).sum()), scale)
+    return way.closest(x, start, gradient, magnitude, scale)
 
 
 def _unknown(where: str, *, exists: bool) -> OptimumUnknown:
@@ -174,6 +181,17 @@ def _no_curvature(why: str, *, exists: bool) -> OptimumUnknown:
         f"There is no minimiser: {why}.",
         remedy="Add regularisation (l2 > 0), or drop features that are combinations of others.",
     )
+
+
+def _refuse_blind(depth: float, scale: float) -> None:
+    """Refuse a point below which the loss may fall by more than rounding, with no slope to see."""
+    if not depth <= _BLIND * scale:
+        raise OptimumUnknown(
+            "Float64 cannot tell where the minimiser is: where the loss is curved least, rounding "
+            f"of the gradient hides a depth of {depth:.2g}, of a loss of {scale:.2g}.",
+            remedy="Centre the features, drop some that are nearly combinations of others, or add "
+            "regularisation (a larger l2).",
+        )
 
 
 def _backtrack(

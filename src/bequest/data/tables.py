@@ -56,6 +56,12 @@ class Table:
     lines: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
+        given: object = self.columns
+        if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+            raise InvalidData(
+                f"{self.source}: a {type(given).__name__} is no mapping from names to columns.",
+                remedy='Pass {"age": [41, 52], ...}; as_table takes DataFrames and Arrow tables.',
+            )
         columns = {name: self._clean(name, values) for name, values in self.columns.items()}
         object.__setattr__(self, "columns", columns)
         lengths = {name: values.shape[0] for name, values in columns.items()}
@@ -76,7 +82,13 @@ class Table:
                 f"{self.where(masked[0], name)}: is masked, that is, missing.",
                 remedy="Remove the row, or fill in the missing value first.",
             )
-        column = np.asarray(values)
+        try:
+            column = np.asarray(values)
+        except ValueError as error:
+            raise InvalidData(
+                f'{self.source}, column "{name}": its rows are of different lengths.',
+                remedy="Store it as an array of numbers, with one or two dimensions, or of text.",
+            ) from error
         # what can never change need not be copied: a table may be most of what the memory holds
         fixed = column is values and column.base is None and not column.flags.writeable
         if column.dtype.kind in "biuf" and column.ndim in (1, 2) and 0 not in column.shape[1:]:
@@ -230,9 +242,9 @@ def joined(tables: Mapping[str, Table], *, silo: str, names: Iterable[str] | Non
     )
     columns: dict[str, Column] = {}
     for name in wanted:
-        having = next((part for part in parts if name in part.columns), first)
+        having = next((part for part in parts if name in part.columns), None)
         for part in parts:
-            if name not in part.columns and having is not part:
+            if name not in part.columns and having is not None:
                 near = difflib.get_close_matches(name, part.columns, n=1)
                 instead = f' Is it "{near[0]}" there?' if near else ""
                 raise InvalidData(

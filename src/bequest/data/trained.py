@@ -1,13 +1,7 @@
-"""A model that can be used: coefficients, how rows become features, and which silos are in it.
-
-A model file is JSON: the name of the format, its version, the content, and a SHA-256 of that. What
-is read is believed only if all of them are right. Never pickle: a file may have come from anywhere.
-"""
+"""A model that can be used: coefficients, how rows become features, and which silos are in it."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -15,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from scipy.special import expit, softmax
 
-from bequest import files
+from bequest.core.arrays import refuse_masked
 from bequest.data.recipe import Number, Recipe
 from bequest.data.tables import Table, as_table
 from bequest.errors import InvalidData, InvalidResult, OptimumUnknown
@@ -30,7 +24,6 @@ if TYPE_CHECKING:
     from bequest.model.run import Run
     from bequest.phases import Agreed
 
-FORMAT, VERSION = "bequest model", 1
 Fate: TypeAlias = Literal["alive", "remembered", "forgotten", "lost", "absent", "unknown"]
 
 
@@ -71,7 +64,14 @@ class TrainedModel:
         """
         table = self._table(rows)
         columns = [column.matrix(table) for column in self.recipe.columns]
-        scores = np.concatenate(columns, axis=1) @ self.coef.T + self.intercept
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = np.concatenate(columns, axis=1) @ self.coef.T + self.intercept
+        beyond = ~np.isfinite(scores).all(axis=1)
+        if beyond.any():
+            raise InvalidData(
+                f"{table.source}, row {int(np.argmax(beyond)) + 1}: its score is beyond float64.",
+                remedy="Check its numbers, and those of the model.",
+            )
         found: Matrix = scores[:, 0] if scores.shape[1] == 1 else scores
         return found
 
@@ -103,89 +103,46 @@ class TrainedModel:
             return read_table(rows)
         if isinstance(rows, np.ndarray | list):
             needs = self.recipe.needs
-            array = np.asarray(rows)
+            refuse_masked(rows, "The rows", InvalidData)
+            try:
+                array = np.asarray(rows)
+            except ValueError as error:
+                raise InvalidData(
+                    "The rows do not all have the same length.",
+                    remedy=f"Pass {len(needs)} numbers or texts for every row.",
+                ) from error
             if array.ndim != 2 or array.shape[1] != len(needs):
                 raise InvalidData(
                     f"The rows have shape {array.shape}, and the model needs {len(needs)} columns.",
                     remedy="Pass the columns " + ", ".join(needs[:12]) + ", in this order.",
                 )
-            return Table(dict(zip(needs, array.T, strict=True)), "the array")
+            # columns of an array of objects are numbers or texts each
+            columns = [np.array(one.tolist()) if one.dtype == object else one for one in array.T]
+            return Table(dict(zip(needs, columns, strict=True)), "the array")
         return as_table(rows)
 
     def save(self, path: str | Path) -> None:
         """Write it to a file, as a whole or not at all.
 
         Raises:
+            InvalidResult: it could not be read again, since it holds NaN or its parts do not fit.
             CannotWrite: it cannot be written there.
         """
-        content = {
-            "loss": self.loss,
-            "coef": self.coef.tolist(),
-            "intercept": self.intercept.tolist(),
-            "classes": list(self.classes),
-            "features": list(self.features),
-            "recipe": self.recipe.as_dict(),
-            "silos": dict(self.silos),
-            "about": dict(self.about),
-        }
-        document = {
-            "format": FORMAT,
-            "version": VERSION,
-            "content": content,
-            "sha256": _checksum(content),
-        }
-        files.write(Path(path), (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
+        from bequest.data.model_file import write_model
+
+        write_model(Path(path), self)
 
 
 def load_model(path: str | Path) -> TrainedModel:
     """Read a model from a file.
 
     Raises:
-        InvalidResult: there is none, it is of another version, or it was damaged.
+        InvalidResult: there is none, it is of another version, it was damaged, or its parts do not
+            fit each other.
     """
-    path = Path(path)
-    raw = files.read(path)
-    if raw is None:
-        raise InvalidResult(
-            f"{path} does not exist.", remedy="Check the name, and the folder it is in."
-        )
-    try:
-        document = files.parsed(raw)
-        known = document["format"] == FORMAT
-        version, content, checksum = (document[k] for k in ("version", "content", "sha256"))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InvalidResult(
-            f"{path} is no model file.", remedy="Name a file that bequest run --model has written."
-        ) from error
-    if not known:
-        raise InvalidResult(
-            f"{path} is no model file.", remedy="Name a file that bequest run --model has written."
-        )
-    if version is True or version != VERSION:
-        raise InvalidResult(
-            f"{path} is a model file of version {version}, and this is version {VERSION}.",
-            remedy="Read it with the bequest that has written it, or train the model again.",
-        )
-    if checksum != _checksum(content):
-        raise InvalidResult(
-            f"{path} is damaged: its content does not fit its checksum.",
-            remedy="Take another copy of it.",
-        )
-    try:
-        return TrainedModel(
-            loss=content["loss"],
-            coef=np.array(content["coef"], dtype=float, ndmin=2),
-            intercept=np.array(content["intercept"], dtype=float),
-            classes=tuple(content["classes"]),
-            recipe=Recipe.from_dict(content["recipe"]),
-            silos=content["silos"],
-            about=content["about"],
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidResult(
-            f"{path} has the right checksum, but is no model: {error}.",
-            remedy="Train the model again.",
-        ) from error
+    from bequest.data.model_file import read_model
+
+    return read_model(Path(path))
 
 
 def trained(
@@ -271,8 +228,3 @@ def fates(run: Run, names: Sequence[str] = ()) -> dict[str, Fate]:
 def plain_recipe(names: Sequence[str]) -> Recipe:
     """Return the recipe that takes these columns as they are."""
     return Recipe(tuple(Number(name) for name in names), bias=True)
-
-
-def _checksum(content: object) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +12,11 @@ from bequest.core import directions, minimise
 from bequest.core.legacy import Legacy
 from bequest.errors import OptimumUnknown
 from bequest.model.objectives.base import Objective
+from bequest.model.objectives.loaded import Loaded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bequest.core.arrays import Indices, Matrix, Tensor, Vector
     from bequest.model.objectives.base import Stack
 
@@ -182,6 +186,18 @@ class Ensemble:
             roofs = [stack.total_majoriser(x) for stack in stacks]
             return np.asarray(np.sum(roofs, axis=0) + legacy.hessian())
 
+        def roots(x: Vector) -> Iterator[Matrix] | None:
+            parts = [stack.roots(x) for stack in stacks]
+            if (legacy.weights < 0).any() or any(part is None for part in parts):
+                return None
+            inherited = np.vstack(
+                [
+                    np.sqrt(legacy.eta) * np.eye(self.dim),
+                    (legacy.factor * np.sqrt(legacy.weights)).T,
+                ]
+            )
+            return chain(*(part for part in parts if part is not None), [inherited])
+
         def product(x: Vector, v: Vector) -> Vector:
             bent: Vector = self.products(everywhere(x), everywhere(v)).sum(axis=0)
             return bent + legacy.product(v)
@@ -195,12 +211,14 @@ class Ensemble:
         ceiling += legacy.eta + legacy.factor**2 @ legacy.weights
         descent, detour = directions.product_descent(product, ceiling), None
         if self.dim <= _DENSE_DIM:
-            descent = directions.dense_descent(hessian, ceiling, blur=self.blur)
+            descent = directions.dense_descent(hessian, ceiling, blur=self.blur, roots=roots)
             detour = directions.dense_descent(majoriser, ceiling)
         origin = np.zeros(self.dim) if start is None else start
         with np.errstate(over="ignore", invalid="ignore"):
             if all(stack.constant_hessian for stack in stacks):
-                return minimise.quadratic(gradient, descent, origin, magnitude, exists=exists)
+                return minimise.quadratic(
+                    value, gradient, descent, origin, magnitude, exists=exists
+                )
             return minimise.newton(
                 value,
                 gradient,
@@ -257,8 +275,12 @@ class Ensemble:
 
 
 def own_minimiser(objective: Objective) -> Vector | None:
-    """Return the minimiser of one loss, or None if there is none or it takes too much work."""
-    alone = Ensemble(objective.dim, [(np.array([0]), objective.stack([objective]))])
+    """Return the minimiser of one loss, or None if there is none or it takes too much work.
+
+    Only the decision of a will asks, on the host of the loss, which is loaded there.
+    """
+    loss = objective.load() if isinstance(objective, Loaded) else objective
+    alone = Ensemble(loss.dim, [(np.array([0]), loss.stack([loss]))])
     try:
         return alone.minimiser(Legacy.zero(objective.dim), work=_AFFORDABLE)
     except OptimumUnknown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
@@ -21,7 +21,7 @@ from bequest.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from bequest.model.graph import Graph
     from bequest.model.problem import Problem
@@ -110,6 +110,13 @@ def most_heterogeneous(problem: Problem, rounds: Sequence[int]) -> list[Departur
 
     These are the nodes whose loss hurts most (Sec. 5.1).
     """
+    if not hasattr(problem, "heterogeneity"):
+        raise InvalidEvent(
+            f"{problem!r} is no problem.", remedy="Pass a bequest.Problem and a list of rounds."
+        )
+    given: object = rounds
+    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        raise InvalidEvent(f"rounds is {rounds!r}.", remedy="Pass a list of rounds.")
     order = np.argsort(-problem.heterogeneity(), kind="stable")
     if len(rounds) >= problem.n:
         raise EverybodyLeaves(

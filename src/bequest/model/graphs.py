@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.core.arrays import is_whole
+from bequest.core.arrays import is_number, is_whole
 from bequest.errors import InvalidGraph
 from bequest.model.graph import Graph
+from bequest.model.seeding import seeded
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Indices
@@ -35,7 +36,7 @@ def ring_with_chords(n: int, chords: int, seed: int) -> Graph:
             f"A ring of {n} nodes has room for {free} chords, not {chords}.",
             remedy=f"Use 0 <= chords <= {free}.",
         )
-    rng = np.random.default_rng(seed)
+    rng = seeded(seed, InvalidGraph)
     goal = len(edges) + chords
     while len(edges) < goal:
         one, other = sorted(rng.integers(n, size=2).tolist())
@@ -68,9 +69,9 @@ def erdos_renyi(n: int, probability: float, seed: int) -> Graph:
     """Return a random network with that probability per edge, drawn until it is connected."""
     import networkx as nx
 
-    if not 0 <= probability <= 1:
-        raise InvalidGraph(f"probability={probability}.", remedy="Use a number in [0, 1].")
-    rng = np.random.default_rng(seed)
+    if not is_number(probability) or not 0 <= probability <= 1:
+        raise InvalidGraph(f"probability={probability!r}.", remedy="Use a number in [0, 1].")
+    rng = seeded(seed, InvalidGraph)
     for _ in range(_TRIES):
         graph = nx.fast_gnp_random_graph(_positive(n), probability, seed=rng)
         if nx.is_connected(graph):
@@ -85,12 +86,13 @@ def random_regular(n: int, degree: int, seed: int) -> Graph:
     """Return a random network in which every node has ``degree`` neighbours."""
     import networkx as nx
 
-    if not 0 < degree < n or n * degree % 2 or degree == 1 < n - 1:
+    whole = is_whole(n, least=1) and is_whole(degree, least=1)
+    if not whole or not 0 < degree < n or n * degree % 2 or degree == 1 < n - 1:
         raise InvalidGraph(
             f"There is no connected graph with n={n} nodes of degree {degree}.",
             remedy="Use 2 <= degree < n with n * degree even.",
         )
-    rng = np.random.default_rng(seed)
+    rng = seeded(seed, InvalidGraph)
     for _ in range(_TRIES):
         graph = nx.random_regular_graph(degree, n, seed=rng)
         if nx.is_connected(graph):
@@ -103,7 +105,7 @@ def random_regular(n: int, degree: int, seed: int) -> Graph:
 
 def _positive(n: int) -> int:
     if not is_whole(n, least=1):
-        raise InvalidGraph(f"A graph of {n} nodes is empty.", remedy="Use n >= 1.")
+        raise InvalidGraph(f"A graph of {n} nodes is none.", remedy="Use a whole n >= 1.")
     return n
 
 
@@ -113,4 +115,5 @@ def _consecutive(n: int) -> Indices:
 
 
 def _closed(n: int) -> Indices:
-    return np.concatenate([_consecutive(n), [[n - 1, 0]]]) if n > 2 else _consecutive(n)
+    line = _consecutive(n)
+    return np.concatenate([line, [[n - 1, 0]]]) if n > 2 else line

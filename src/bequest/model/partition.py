@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bequest.core.arrays import is_whole, refuse_masked
+from bequest.core.arrays import is_number, is_whole, refuse_masked
 from bequest.errors import InvalidData
+from bequest.model.seeding import seeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,9 +82,9 @@ def dirichlet(y: ArrayLike, n: int, alpha: float, seed: int) -> list[Indices]:
     """
     labels = _column(y, "y")
     _check_count(n, labels.size)
-    if not (np.isfinite(alpha) and alpha > 0):
-        raise InvalidData(f"alpha is {alpha}.", remedy="Use a finite number > 0.")
-    rng = np.random.default_rng(seed)
+    if not (is_number(alpha) and np.isfinite(alpha) and alpha > 0):
+        raise InvalidData(f"alpha is {alpha!r}.", remedy="Use a finite number > 0.")
+    rng = seeded(seed, InvalidData)
     groups = by_column(labels)
     for _ in range(_TRIES):
         silo = np.empty(labels.size, dtype=int)
@@ -134,7 +135,7 @@ def iid(count: int, n: int, seed: int) -> list[Indices]:
     if not is_whole(count, least=1):
         raise InvalidData(f"count is {count}.", remedy="Use the number of samples, at least 1.")
     _check_count(n, int(count))
-    return _finished(np.array_split(np.random.default_rng(seed).permutation(int(count)), n))
+    return _finished(np.array_split(seeded(seed, InvalidData).permutation(int(count)), n))
 
 
 def holdout(y: ArrayLike, fraction: float, seed: int) -> tuple[Indices, Indices]:
@@ -146,9 +147,9 @@ def holdout(y: ArrayLike, fraction: float, seed: int) -> tuple[Indices, Indices]
     (array([2, 3, 5]), array([0, 1, 4]))
     """
     labels = _column(y, "y")
-    if not 0 < fraction < 1:
-        raise InvalidData(f"The test fraction is {fraction}.", remedy="Use 0 < fraction < 1.")
-    rng = np.random.default_rng(seed)
+    if not is_number(fraction) or not 0 < fraction < 1:
+        raise InvalidData(f"The test fraction is {fraction!r}.", remedy="Use 0 < fraction < 1.")
+    rng = seeded(seed, InvalidData)
     tested = np.zeros(labels.size, dtype=bool)
     for group in by_column(labels):
         count = min(round(fraction * group.size), group.size - 1)

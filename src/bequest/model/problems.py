@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from bequest.core.arrays import refuse_masked
+from bequest.core.arrays import is_number, is_whole, refuse_masked
 from bequest.errors import InvalidObjective
 from bequest.model.objectives.quadratic import QuadraticStack
 from bequest.model.problem import Problem
+from bequest.model.seeding import seeded
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -53,15 +54,18 @@ def quadratics(
     >>> problem.regime, 1.0 <= problem.mu <= problem.L <= 10.0
     ('SC', True)
     """
-    if n < 1 or dim < 1:
+    if not (is_whole(n, least=1) and is_whole(dim, least=1)):
         raise InvalidObjective(
-            f"n={n}, dim={dim}.", remedy="Use at least one node and one unknown."
+            f"n={n!r}, dim={dim!r}.",
+            remedy="Use whole numbers: at least one node and one unknown.",
         )
+    if not (is_number(mu) and is_number(L)):
+        raise InvalidObjective(f"mu={mu!r}, L={L!r}.", remedy="Use 0 <= mu <= L, both finite.")
     if not 0 <= mu <= L or not np.isfinite(L):
         raise InvalidObjective(f"mu={mu}, L={L}.", remedy="Use 0 <= mu <= L, both finite.")
-    if not (np.isfinite(spread) and spread >= 0):
-        raise InvalidObjective(f"spread={spread}.", remedy="Use a finite number >= 0.")
-    rng = np.random.default_rng(seed)
+    if not (is_number(spread) and np.isfinite(spread) and spread >= 0):
+        raise InvalidObjective(f"spread={spread!r}.", remedy="Use a finite number >= 0.")
+    rng = seeded(seed, InvalidObjective)
     if spectrum is None:
         spectrum = "uniform" if basis == "random" else "linear"
     if isinstance(spectrum, str):
@@ -104,7 +108,13 @@ def _eigenvalues(
 
 def _given(n: int, dim: int, spectrum: ArrayLike) -> np.ndarray:
     refuse_masked(spectrum, "spectrum")
-    eigenvalues = np.asarray(spectrum, dtype=float)
+    try:
+        eigenvalues = np.asarray(spectrum, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidObjective(
+            f"spectrum={spectrum!r} is no list of numbers.",
+            remedy=f"Pass {dim} finite eigenvalues >= 0.",
+        ) from error
     if eigenvalues.shape != (dim,) or not (np.isfinite(eigenvalues) & (eigenvalues >= 0)).all():
         raise InvalidObjective(
             f"spectrum has shape {eigenvalues.shape}, or an entry that is negative or not finite.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from bequest.model.problem import Problem
 from bequest.phases.sums import for_these, phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import PurePath
     from typing import Literal
 
@@ -147,8 +148,11 @@ def on_hosts(
         InvalidData: options contradict each other, or files do not fit.
         CannotLoad: a host cannot read its file; it says why.
     """
-    if not files:
-        raise InvalidData("There are no files.", remedy="Name one per silo.")
+    given: object = files
+    if not isinstance(given, Mapping) or not given:
+        raise InvalidData(
+            "There are no files of silos.", remedy='Pass {"bonn": "/data/bonn.csv", ...}.'
+        )
     kinds, fills = dict(categories or {}), imputes(impute)
     assembly = Assembly(
         {str(name): str(path) for name, path in files.items()},

@@ -14,6 +14,7 @@ from bequest.errors import InvalidMethod, OptimumUnknown
 from bequest.model.objectives import Loaded
 from bequest.model.objectives.isotropic import on_its_host
 from bequest.model.outcome import Status
+from bequest.model.run import Run
 from bequest.phases.sums import METHOD, for_these, phase, rehearsed, remaining
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from bequest.engines.base import Engine
     from bequest.model.graph import Graph
     from bequest.model.objectives import Objective
-    from bequest.model.run import Run
 
 # More unknowns than this, and the Hessians of silos are too long to send.
 _MOST_UNKNOWNS = 1500
@@ -64,6 +64,9 @@ def newton(run: Run, *, engine: Engine | None = None, method: Method | None = No
         InvalidMethod: the run has no survivors to ask, there are too many unknowns, or a silo left
             meanwhile.
     """
+    given: object = run
+    if not isinstance(given, Run):
+        raise InvalidMethod(f"{given!r} is no run.", remedy="Pass what bequest.solve returns.")
     sums = _Sums(run, for_these(engine, run.survivors), METHOD if method is None else method)
     memory = sum(run.inherited.values(), Legacy.zero(run.problem.dim))
     least = float(run.problem.a[list(run.survivors)].sum()) + memory.curvature[0]

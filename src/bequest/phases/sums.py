@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from bequest.model.wills import Consensus
 from bequest.solver import solve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from bequest.core.arrays import Vector
     from bequest.core.methods import Method
@@ -99,6 +100,11 @@ def phase(
 
     ``rounds`` is what ``rehearsed`` says, where it has been asked already.
     """
+    given: object = parts
+    if not isinstance(given, Sequence | np.ndarray) or not len(given):
+        raise DimensionMismatch(
+            f"{parts!r} is no list of vectors.", remedy="Pass a vector per silo."
+        )
     losses = [part if isinstance(part, Loaded) else _loss(part) for part in parts]
     sizes = {0 if loss is None else loss.dim for loss in losses}
     if len(sizes) != 1:
@@ -181,8 +187,7 @@ def _no_agreement(rounds: int) -> InvalidMethod:
 
 
 def _loss(part: Vector) -> Objective | None:
-    vector = np.asarray(part, dtype=float)
-    return None if vector.size == 0 else Isotropic(vector)
+    return None if np.shape(part) == (0,) else Isotropic(part)
 
 
 def remaining(run: Run) -> Graph:

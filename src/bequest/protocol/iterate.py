@@ -77,7 +77,7 @@ class Iterate:
 
     def gradient(self, x: Vector, t: int) -> Vector:
         """Return what round t uses: the gradient of its loss and of what it has inherited."""
-        g = self.draws.draw(x, t)
+        g = (self._draws or self.draws).draw(x, t)
         return g + self._inherited.gradient(x) if self._carries else g
 
     def drawn(self, legacy: Legacy) -> Legacy:
@@ -124,12 +124,7 @@ class Iterate:
 
     def follow(self, mixed: Vector) -> tuple[Vector, Vector, Vector]:
         """Return x, z and g after one more round, given what was heard."""
-        dim = self.x.size
-        heard = (
-            (mixed,)
-            if mixed.size == dim
-            else tuple([mixed[k : k + dim] for k in range(0, mixed.size, dim)])
-        )
+        heard = tuple(mixed.reshape(-1, self.x.size))
         x, kept = self.method.advance(self.x, self.z, self._said, heard, self._now)
         g = self.gradient(x, self.round + 1)
         z = kept + g

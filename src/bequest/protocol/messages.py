@@ -84,10 +84,18 @@ class Withdrawal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Welcome:
-    """Where a newcomer begins: at its sponsor's iterate."""
+    """Where a newcomer begins: at its sponsor's iterate.
+
+    Attributes:
+        epoch: the epoch that it comes in with.
+        x: the iterate.
+        pace: the number that all nodes have agreed on until then, by which its will decides. It may
+            have changed since the newcomer asked to come; None if no one knows better.
+    """
 
     epoch: int
     x: Vector
+    pace: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

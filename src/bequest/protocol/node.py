@@ -180,12 +180,13 @@ class Node(Dispatcher):
         row = None if place is None else place.row_of.get(sender)
         if place is None or row is None:
             return self._drop(Received(sender, message), "not a neighbour")
-        ahead = message.round - self.iterate.round
+        t = message.round
+        ahead = t - self.iterate.round
         if ahead <= 0:
             return self._drop(Received(sender, message), "late: that round is over")
         if ahead > _AHEAD:
-            return self._blame(Received(sender, message), f"round {message.round} is impossible")
-        inbox = place.inbox(message.round)
+            return self._blame(Received(sender, message), f"round {t} is impossible")
+        inbox = place.inboxes[t & 1]
         if inbox.arrived[row]:
             return self._drop(Received(sender, message), "a duplicate")
         payload = message.payload
@@ -203,7 +204,7 @@ class Node(Dispatcher):
         effects: list[Effect] = []
         place, iterate, executor = self.place, self.iterate, self.executor
         assert place is not None  # noqa: S101 - only members have rounds
-        inbox = place.inbox(iterate.round + 1)
+        inbox = place.inboxes[(iterate.round + 1) & 1]
         while self.state is State.RUNNING and not inbox.missing:
             heard = place.heard(iterate.round + 1)
             x, z, g = iterate.follow(heard)
@@ -235,7 +236,7 @@ class Node(Dispatcher):
                 effects.append(self._exchange(place))
                 if iterate.round == self._leave_after:
                     effects += self._tell(m.LeaveRequest(self.incarnation))
-            inbox = place.inbox(iterate.round + 1)
+            inbox = place.inboxes[(iterate.round + 1) & 1]
         return effects
 
     def _exchange(self, place: Place) -> Send:
@@ -346,7 +347,8 @@ class Node(Dispatcher):
             self.ident,
             arrange,
             message,
-            method.vectors * self.x.size,
+            self.x.size,
+            vectors=method.vectors,
             differences=method.hears_differences,
         )
         self.kept.begin(arrange.wards)
@@ -357,8 +359,7 @@ class Node(Dispatcher):
             begin(iterate.x, iterate.z, executor.setting.step)  # that of the epoch before
         iterate.settle(message.pace, place.own_weight)
         place.couple(iterate.coupling)
-        step = method.own_step(message.pace, self.objective.curvature.b)
-        executor.setting = replace(executor.setting, step=step)
+        executor.go_by(message.pace)
         self._turn(Turn.BEGUN)
         effects: list[Effect] = [Began(self.epoch, self.round, iterate.x, iterate.z, iterate.g)]
         effects += self._tell(m.Begun(self.epoch))
@@ -419,6 +420,8 @@ class Node(Dispatcher):
         inside = () if message.inherited is None else message.inherited.lineage
         known = place is None or place.others.issuperset(inside)
         if place is not None and (message.round > place.begin.until or not known):
+            if message.epoch < self.epoch:  # it is void: those who had come further are dead
+                return self._untimely(sender, message, early=False)
             return self._blame(received, "a checkpoint that cannot be right")
         if not whole:
             kept = self.kept.renew(sender, message)

@@ -86,7 +86,7 @@ class Preparation:
         arrange = self.arrange
         effects: list[Effect] = []
         if arrange.newcomer is not None:
-            welcome = m.Welcome(arrange.epoch, self._iterate.x)
+            welcome = m.Welcome(arrange.epoch, self._iterate.x, self._iterate.pace)
             effects.append(Send((arrange.newcomer,), welcome))
         if arrange.claim is not None:
             if receipt is None:
@@ -125,8 +125,9 @@ class Preparation:
                 if sound := self._is_sound(part.legacy) and part.legacy.lineage.keys() <= held:
                     self._withdrawal = part.legacy
             case m.Welcome():
-                if sound := is_finite(part.x, dim):
+                if sound := is_finite(part.x, dim) and (part.pace is None or part.pace > 0):
                     self._x = part.x
+                    self._executor.go_by(part.pace)
             case m.Imbalance():
                 if sound := is_imbalance(part, dim):
                     self._sums[sender] = part

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
 from bequest.model.pseudo_samples import can_draw
-from bequest.model.wills import Estate, decision
+from bequest.model.wills import Estate, decision, keeps_path
 from bequest.protocol.events import Checkpointed
 from bequest.protocol.path_history import PathHistory
 
@@ -46,7 +47,7 @@ class WillExecutor:
         self._ident, self._iterate, self.start = ident, iterate, iterate.x
         self.will, self.setting, self.every = will, setting, every
         self.path: PathHistory | None = None
-        if will is not None and will.needs_history:
+        if will is not None and keeps_path(will, setting.mu):
             self.path = PathHistory(iterate.objective, by_gradients=will.by_gradients)
         self.own, self.own_round = Legacy.zero(iterate.x.size), 0
         self._descended: tuple[int, Vector] | None = None
@@ -64,6 +65,12 @@ class WillExecutor:
         return not legacy.samples or (
             self.setting.statistics and all(can_draw(part, loss, dim) for part in legacy.samples)
         )
+
+    def go_by(self, pace: float | None) -> None:
+        """Decide by that pace from now on, if there is one."""
+        if pace is not None:
+            step = self._iterate.method.own_step(pace, self._iterate.objective.curvature.b)
+            self.setting = replace(self.setting, step=step)
 
     def renew(self, members: int) -> Checkpointed:
         """Make another checkpoint, in an epoch of so many members."""

@@ -6,13 +6,22 @@ about it. ``bequest docs run-file`` describes every key.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
+import numpy as np
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from bequest import files, memory, phases
 from bequest.data import Exam, Samples
@@ -30,11 +39,13 @@ from bequest.runfile.schema import (
     DeparturesSection,
     with_a_kind,
 )
-from bequest.runfile.tables import TableProblem
+from bequest.runfile.tables import Answer, TableProblem
 from bequest.solver import prepare_each
 
 if TYPE_CHECKING:
+    from bequest.core.arrays import Vector
     from bequest.data.samples import Total
+    from bequest.model.graph import Graph
     from bequest.model.plan import Plan
 
 __all__ = ["Job", "RunFile", "load", "parsed", "read", "understand", "understood"]
@@ -63,6 +74,7 @@ class WholeFile(Section):
     recall: bool = True
     statistics: bool = True
     optimum: Literal["auto", "always", "none"] = "auto"
+    finish: Literal["rounds", "newton"] = "rounds"
     problem: AnyProblem
     graph: AnyGraph
     method: Annotated[AnyMethod | None, BeforeValidator(with_a_kind)] = None
@@ -71,6 +83,14 @@ class WholeFile(Section):
     wills: Annotated[list[AnyEveryWill], Field(min_length=1)] = Field(
         default=[{"kind": "adaptive"}], validate_default=True
     )
+
+    @field_validator("problem", mode="after")
+    @classmethod
+    def _names_are_known(cls, problem: AnyProblem, info: ValidationInfo) -> AnyProblem:
+        """Let what follows name nodes by their silos; it is validated in this order."""
+        if info.context is not None:
+            info.context["silos"] = getattr(problem, "silos", ())
+        return problem
 
     @model_validator(mode="after")
     def _seeds_matter(self) -> "WholeFile":
@@ -109,13 +129,14 @@ class WholeFile(Section):
         """Refuse wills that cannot be told apart, or that belong to no node."""
         seen: set[str] = set()
         for index, will in enumerate(self.wills):
-            if will.title in seen:
+            title = will.titled(())
+            if title in seen:
                 raise refusal(
-                    f'is the second one called "{will.title}".',
+                    f'is the second one called "{title}".',
                     'Give it a label = "..." of its own.',
                     at=("wills", index),
                 )
-            seen.add(will.title)
+            seen.add(title)
             for node in will.nodes:
                 if node >= self.problem.n:
                     raise refusal(
@@ -131,19 +152,20 @@ class Job:
     """One run of a file, with its label and seed.
 
     ``prepared`` is its plan, or why it cannot be run, though others may. ``samples`` are what it
-    learns from, where the problem is a table.
+    learns from, where the problem is a table, and ``names`` those of its silos.
     """
 
     label: str
     seed: int
     prepared: "Plan | BequestError"
     engine: Engine
-    samples: Samples | None = None
+    samples: "Samples | phases.Agreed | None" = None
+    names: tuple[str, ...] = ()
 
     @property
     def exam(self) -> Exam | None:
         """What to grade the model on, where the problem is to classify."""
-        return None if self.samples is None else self.samples.exam
+        return self.samples.exam if isinstance(self.samples, Samples) else None
 
     @property
     def plan(self) -> "Plan":
@@ -160,6 +182,7 @@ class RunFile:
     path: Path
     text: str
     content: WholeFile
+    _sums: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         """Return how many runs it asks for."""
@@ -178,7 +201,7 @@ class RunFile:
     @property
     def wills(self) -> list[str]:
         """The titles of the wills, in the order in which they are run."""
-        return [will.title for will in self.content.wills]
+        return [will.titled(self.silos) for will in self.content.wills]
 
     @property
     def engine(self) -> EngineKind:
@@ -219,17 +242,22 @@ class RunFile:
         content = self.content
         sizes.check(content, self.path)
         engine = content.engine.build(seed)
-        samples = None
-        if isinstance(content.problem, TableProblem):
-            samples = content.problem.samples(seed, self._total(seed, engine))
-            problem = content.problem.split(samples, seed)
-        else:
+        graph = content.graph.build(n=content.problem.n, seed=seed)
+        samples: Samples | phases.Agreed | None = None
+        if not isinstance(content.problem, TableProblem):
             problem = content.problem.build(seed)
+        elif content.problem.on_hosts:
+            table = content.problem
+            samples = self._once((seed, "agreed"), lambda: table.agreed(graph, engine))
+            problem = samples.problem
+        else:
+            samples = content.problem.samples(seed, self._total(seed, graph, engine))
+            problem = content.problem.split(samples, seed)
         plans = prepare_each(
             [entry.build_all() for entry in content.wills],
             unplanned=getattr(engine, "unplanned", False),
             problem=problem,
-            graph=content.graph.build(n=problem.n, seed=seed),
+            graph=graph,
             departures=content.departures.build(problem),
             method=None if content.method is None else content.method.build(),
             rounds=content.rounds,
@@ -243,15 +271,25 @@ class RunFile:
             optimum=None if content.optimum == "none" else content.optimum,
         )
         for title, plan in zip(self.wills, plans, strict=True):
-            yield Job(title, seed, plan, engine, samples)
+            yield Job(title, seed, plan, engine, samples, self.silos)
 
-    def _total(self, seed: int, engine: Engine) -> "Total | None":
+    def _total(self, seed: int, graph: "Graph", engine: Engine) -> "Total | None":
         """Return how silos add up their sums: as nodes of the same network, if they have names."""
-        content = self.content
         if not self.silos:
             return None
-        graph = content.graph.build(n=len(self.silos), seed=seed)
-        return partial(phases.total, graph=graph, engine=engine)
+
+        def total(parts: "Sequence[Vector]") -> "Vector":
+            key = seed, *(np.asarray(part).tobytes() for part in parts)
+            return self._once(key, lambda: phases.total(parts, graph=graph, engine=engine))
+
+        return total
+
+    def _once(self, key: object, find: Callable[[], Answer]) -> Answer:
+        """Return what silos have agreed on: on a cluster, asking them again would take seconds."""
+        if key not in self._sums:
+            self._sums[key] = find()
+        found: Answer = self._sums[key]
+        return found
 
 
 def load(path: Path) -> RunFile:

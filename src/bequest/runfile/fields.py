@@ -1,19 +1,49 @@
 """What every section of a run file is made of."""
 
+import difflib
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
 # Larger numbers are slips of the keyboard, and would end in a lack of memory.
 Count = Annotated[int, Field(ge=1, le=10**9)]
-Node = Annotated[int, Field(ge=0, le=10**9)]
 Numbers = Annotated[list[float], Field(min_length=1)]
+# Names of silos that are shown where another one was given.
+_SHOWN = 12
 
 
 def refusal(what: str, remedy: str, at: tuple[str | int, ...] = ()) -> PydanticCustomError:
     """Return an error in the library's own words, at a key inside the table that raises it."""
     return PydanticCustomError("refused", "refused", {"what": what, "remedy": remedy, "at": at})
+
+
+def numbered(given: object, info: ValidationInfo) -> object:
+    """Return which node a silo is, where a node is given by the silo's name.
+
+    A text of digits, which is how TOML writes the keys of a table, is a number.
+    """
+    if not isinstance(given, str) or given.isdecimal():
+        return given
+    silos = (info.context or {}).get("silos")
+    if silos is None:
+        return 0  # the problem itself is wrong, and that is said already
+    if given in silos:
+        return silos.index(given)
+    if not silos:
+        raise refusal(
+            f'names "{given}", but nodes have names only where a table has a silo column or files.',
+            "Give the number of the node.",
+        )
+    near = difflib.get_close_matches(given, silos, n=1)
+    known = ", ".join(silos[:_SHOWN]) + (", ..." if len(silos) > _SHOWN else "")
+    raise refusal(
+        f'names "{given}", which is no silo.',
+        (f'Did you mean "{near[0]}"? ' if near else "") + f"The silos are {known}.",
+    )
+
+
+Node = Annotated[int, Field(ge=0, le=10**9), BeforeValidator(numbered)]
 
 
 def list_or_single(value: object) -> str:

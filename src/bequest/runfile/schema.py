@@ -7,7 +7,7 @@ classes themselves, so that a file can say what Python can say, and nothing else
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
 from typing import (
     TYPE_CHECKING,
@@ -334,10 +334,10 @@ class EveryWillSection(WillSection):
             return self.build()
         return {None: self.build()} | {node: will.build() for node, will in self.nodes.items()}
 
-    @property
-    def title(self) -> str:
-        """The label, or a description of what is in the entry."""
-        others = [f"node {node}: {will.describe()}" for node, will in self.nodes.items()]
+    def titled(self, silos: Sequence[str]) -> str:
+        """Return the label, or a description of what is in the entry; silos by their names."""
+        named = {node: silos[node] if silos else f"node {node}" for node in self.nodes}
+        others = [f"{named[node]}: {will.describe()}" for node, will in self.nodes.items()]
         return self.label or "; ".join([self.describe(), *others])
 
 

@@ -6,22 +6,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeVar
 
 import numpy as np
-from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
+from pydantic import Discriminator, Field, PrivateAttr, Tag, ValidationInfo, model_validator
 
-from bequest import data
+from bequest import data, phases
 from bequest.data.samples import CLASSIFIERS, Loss, Weigh
-from bequest.data.tables import label_of
-from bequest.errors import BequestError
+from bequest.data.tables import joined, label_of
+from bequest.engines import Engine
+from bequest.errors import BequestError, InvalidMethod
 from bequest.model import partition
+from bequest.model.graph import Graph
 from bequest.model.problem import Problem
 from bequest.runfile.fields import Count, Section, refusal
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Indices
-    from bequest.data.samples import Total
+    from bequest.data.samples import Bias, Total
 
 Silos = Annotated[Count, Field(ge=2)]
 Answer = TypeVar("Answer")
+# The column that says which file a row is from.
+_SILO = "(silo)"
+
+
+def _glob_or_names(value: object) -> str:
+    """Tell a pattern from a table of names, so that a mistake is told of what was meant."""
+    return "glob" if isinstance(value, str) else "names"
 
 
 class ByLabel(Section):
@@ -88,7 +97,15 @@ class TableProblem(Section):
     """Rows of a table, in silos; one loss per silo."""
 
     kind: Literal["table"]
-    file: str
+    file: str | None = None
+    files: (
+        Annotated[
+            Annotated[str, Tag("glob")] | Annotated[dict[str, str], Tag("names")],
+            Discriminator(_glob_or_names),
+        ]
+        | None
+    ) = None
+    on_hosts: bool = False
     label: str
     loss: Loss
     l2: Annotated[float, Field(ge=0)] = 0.0
@@ -107,14 +124,20 @@ class TableProblem(Section):
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
     entries: ClassVar[float] = 0.0  # what is read from a file is there already
     _table: data.Table = PrivateAttr()
+    _files: dict[str, Path] = PrivateAttr(default_factory=dict)
     _silos: tuple[str, ...] = PrivateAttr(())
 
     @model_validator(mode="after")
     def _makes_sense(self, info: ValidationInfo) -> "TableProblem":
-        """Refuse options that contradict each other, and a file that does not fit them."""
+        """Refuse options that contradict each other, and files that do not fit them."""
         self._refuse_contradictions()
         folder = (info.context or {}).get("folder", Path())
-        self._table = _told(("file",), lambda: data.read_table(folder / self.file))
+        if self.files is not None:
+            self._files = named_files(self.files, folder)
+            if self.on_hosts:  # only hosts may read them
+                self._silos = tuple(self._files)
+                return self
+        self._table = self._read(folder)
         self._check_columns()
         samples = _told((), lambda: self._select(None, 0))
         if self.loss == "logistic" and len(samples.classes) != 2:
@@ -127,7 +150,46 @@ class TableProblem(Section):
             self._silos = tuple(label_of(name) for name in np.unique(samples.silo).tolist())
         return self
 
+    def _read(self, folder: Path) -> data.Table:
+        if self.file is not None:
+            path = folder / self.file
+            return _told(("file",), lambda: data.read_table(path))
+        tables = {
+            name: _told(self._at(name), partial(data.read_table, path))
+            for name, path in self._files.items()
+        }
+        wanted = None
+        if self.features is not None:
+            wanted = [self.label, *self.features]
+        return _told(("files",), lambda: joined(tables, silo=_SILO, names=wanted))
+
+    def _at(self, name: str) -> tuple[str, ...]:
+        """Return the key that names a silo's file."""
+        return ("files", name) if isinstance(self.files, dict) else ("files",)
+
     def _refuse_contradictions(self) -> None:
+        if self.file is not None and self.files is not None:
+            raise refusal("has both file and files.", "Keep the one you mean.")
+        if self.file is None and self.files is None:
+            raise refusal(
+                "says neither file nor files.",
+                'Add file = "..." with all rows, or files = { name = "...", ... } with a file per '
+                "silo.",
+            )
+        if self.on_hosts and self.files is None:
+            raise refusal(
+                "is of no use with one file of all silos.",
+                'Name a file per silo: files = { bonn = "/data/bonn.csv", ... }.',
+                at=("on_hosts",),
+            )
+        for name in ("silo", "partition", "test_fraction"):
+            given = getattr(self, name) is not None
+            if given and (self.on_hosts or (self.files is not None and name != "test_fraction")):
+                why = "on_hosts" if self.on_hosts else "files: every file is a silo"
+                raise refusal(f"is of no use with {why}.", "Remove it.", at=(name,))
+        if self.files is not None:
+            self._refuse_useless()
+            return
         if self.silo is not None and self.partition is not None:
             raise refusal("has both silo and partition.", "Keep the one you mean.")
         if self.silo is None and self.partition is None:
@@ -136,6 +198,9 @@ class TableProblem(Section):
                 'Add silo = "..." with the column that names the silo of a row, or a table '
                 "[problem.partition].",
             )
+        self._refuse_useless()
+
+    def _refuse_useless(self) -> None:
         if "delta" in self.model_fields_set and self.loss != "huber":
             raise refusal(
                 f'is of no use with loss = "{self.loss}".',
@@ -183,7 +248,7 @@ class TableProblem(Section):
 
     @property
     def silos(self) -> tuple[str, ...]:
-        """The values of the silo column, in the order of the nodes."""
+        """The values of the silo column, or the names of files, in the order of the nodes."""
         return self._silos
 
     def samples(self, seed: int, total: "Total | None" = None) -> data.Samples:
@@ -205,6 +270,39 @@ class TableProblem(Section):
         """Return the problem of this seed."""
         return self.split(self.samples(seed), seed)
 
+    @property
+    def _bias(self) -> "Bias":
+        return self.bias if self.penalise_bias or not self.bias else "unpenalised"
+
+    def agreed(self, graph: Graph, engine: Engine) -> phases.Agreed:
+        """Return what silos have agreed on whose files only their hosts read.
+
+        Raises:
+            InvalidMethod: a silo left meanwhile.
+        """
+        found = phases.on_hosts(
+            self._files,
+            label=self.label,
+            loss=self.loss,
+            graph=graph,
+            engine=engine,
+            features=self.features,
+            standardise=self.standardise,
+            bias=self._bias,
+            impute=self.impute,
+            categories=self.categories,
+            l2=self.l2,
+            delta=self.delta,
+            weigh=self.weigh,
+        )
+        if found.left:
+            raise InvalidMethod(
+                f"{', '.join(found.left)} left while the silos were agreeing on how rows become "
+                "features.",
+                remedy="Run again, without its file or when it is back.",
+            )
+        return found
+
     def _select(
         self, test_fraction: float | None, seed: int, total: "Total | None" = None
     ) -> data.Samples:
@@ -212,9 +310,9 @@ class TableProblem(Section):
             self._table,
             label=self.label,
             features=self.features,
-            silo=self.silo,
+            silo=self.silo if self.files is None else _SILO,
             standardise=self.standardise,
-            bias=self.bias if self.penalise_bias or not self.bias else "unpenalised",
+            bias=self._bias,
             impute=self.impute,
             categories=self.categories,
             classes=self.loss in CLASSIFIERS,
@@ -222,6 +320,28 @@ class TableProblem(Section):
             seed=seed,
             total=total,
         )
+
+
+def named_files(files: str | dict[str, str], folder: Path) -> dict[str, Path]:
+    """Return the file of every silo, sorted by name; of a pattern, names are those of the files."""
+    if isinstance(files, dict):
+        found = {name: (folder / path).absolute() for name, path in files.items()}
+    else:
+        paths = sorted(folder.glob(files)) if not Path(files).is_absolute() else []
+        found = {path.stem: path.absolute() for path in paths if path.is_file()}
+        if len(found) < len(paths):
+            raise refusal(
+                "matches files of one name in several folders.",
+                'Name them: files = { bonn = "...", ... }.',
+                at=("files",),
+            )
+    if len(found) < 2:
+        raise refusal(
+            f"names {len(found)} file{'' if len(found) == 1 else 's'}.",
+            "There must be at least two silos, a file each; a pattern is relative to the run file.",
+            at=("files",),
+        )
+    return dict(sorted(found.items()))
 
 
 def _told(at: tuple[str | int, ...], find: Callable[[], Answer]) -> Answer:

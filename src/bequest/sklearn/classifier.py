@@ -33,7 +33,8 @@ class SiloLogisticRegression(ClassifierMixin, SiloEstimator):  # type: ignore[mi
         C: inverse strength of the penalty, > 0; ``np.inf`` for none.
         fit_intercept: whether to have one.
         class_weight: None, "balanced" or a mapping, as in scikit-learn.
-        graph, departures, will, method, rounds, engine, weigh, finish: see ``SiloEstimator``.
+        graph, departures, absent, will, method, rounds, engine, weigh, finish: see
+            ``SiloEstimator``.
 
     >>> import numpy as np
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"]
@@ -50,6 +51,7 @@ class SiloLogisticRegression(ClassifierMixin, SiloEstimator):  # type: ignore[mi
         class_weight: Any = None,  # noqa: ANN401 - None, "balanced" or a mapping
         graph: Any = None,  # noqa: ANN401 - a Graph, a networkx graph or an edge list
         departures: Any = (),  # noqa: ANN401 - events
+        absent: str = "warn",
         will: Any = None,  # noqa: ANN401 - a Will, or a mapping from silos to wills
         method: Any = None,  # noqa: ANN401 - a Method
         rounds: int | None = None,
@@ -62,6 +64,7 @@ class SiloLogisticRegression(ClassifierMixin, SiloEstimator):  # type: ignore[mi
         self.class_weight = class_weight
         self.graph = graph
         self.departures = departures
+        self.absent = absent
         self.will = will
         self.method = method
         self.rounds = rounds

@@ -76,7 +76,8 @@ class SiloRidge(_Regressor):
     Args:
         alpha: strength of the penalty, >= 0.
         fit_intercept: whether to have one.
-        graph, departures, will, method, rounds, engine, weigh, finish: see ``SiloEstimator``.
+        graph, departures, absent, will, method, rounds, engine, weigh, finish: see
+            ``SiloEstimator``.
 
     >>> model = SiloRidge(alpha=0.0).fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0], silos=[1, 1, 2])
     >>> round(float(model.coef_[0]), 6), round(model.intercept_, 6)
@@ -92,6 +93,7 @@ class SiloRidge(_Regressor):
         fit_intercept: bool = True,
         graph: Any = None,  # noqa: ANN401 - a Graph, a networkx graph or an edge list
         departures: Any = (),  # noqa: ANN401 - events
+        absent: str = "warn",
         will: Any = None,  # noqa: ANN401 - a Will, or a mapping from silos to wills
         method: Any = None,  # noqa: ANN401 - a Method
         rounds: int | None = None,
@@ -103,6 +105,7 @@ class SiloRidge(_Regressor):
         self.fit_intercept = fit_intercept
         self.graph = graph
         self.departures = departures
+        self.absent = absent
         self.will = will
         self.method = method
         self.rounds = rounds
@@ -127,7 +130,8 @@ class SiloHuber(_Regressor):
         epsilon: beyond how many scales a residual is an outlier, >= 1.
         alpha: strength of the penalty, >= 0.
         fit_intercept: whether to have one.
-        graph, departures, will, method, rounds, engine, weigh, finish: see ``SiloEstimator``.
+        graph, departures, absent, will, method, rounds, engine, weigh, finish: see
+            ``SiloEstimator``.
 
     After ``fit``, ``scale_`` is s, and ``outliers_`` says which rows are outliers.
     """
@@ -142,6 +146,7 @@ class SiloHuber(_Regressor):
         fit_intercept: bool = True,
         graph: Any = None,  # noqa: ANN401 - a Graph, a networkx graph or an edge list
         departures: Any = (),  # noqa: ANN401 - events
+        absent: str = "warn",
         will: Any = None,  # noqa: ANN401 - a Will, or a mapping from silos to wills
         method: Any = None,  # noqa: ANN401 - a Method
         rounds: int | None = None,
@@ -154,6 +159,7 @@ class SiloHuber(_Regressor):
         self.fit_intercept = fit_intercept
         self.graph = graph
         self.departures = departures
+        self.absent = absent
         self.will = will
         self.method = method
         self.rounds = rounds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -37,42 +38,66 @@ class Silos:
             return graphs.complete(n)
         return graphs.ring_with_chords(n, chords=n, seed=0)
 
-    def events(self, events: Iterable[Event]) -> list[Event]:
-        """Return these events with numbers for the names of silos."""
+    def events(self, events: Iterable[Event], *, absent: str) -> list[Event]:
+        """Return these events with numbers for the names of silos.
+
+        Those of a silo without a row do not concern the others, and are left out with a warning;
+        or they are refused, if ``absent`` is ``"error"``.
+        """
         if not isinstance(events, Iterable):
             raise InvalidEvent(
                 f"departures is {events!r}, not a sequence.", remedy="Pass a list of events."
             )
-        return [self._numbered(event) for event in events]
+        return [found for event in events if (found := self._numbered(event, absent))]
 
-    def _numbered(self, event: Event) -> Event:
+    def _numbered(self, event: Event, absent: str) -> Event | None:
         if not hasattr(event, "node"):
             raise InvalidEvent(
                 f"{event!r} is no event.", remedy='Pass events such as bq.Departure("name", 300).'
             )
+        if not self._has(event.node, f"{event!r} is left out", absent):
+            return None
         found = replace(event, node=self.number(event.node))
         if isinstance(found, Join) and found.neighbours is not None:
-            return replace(found, neighbours=tuple(self.number(one) for one in found.neighbours))
+            there = [one for one in found.neighbours if self._has(one, "no neighbour", absent)]
+            return replace(found, neighbours=tuple(map(self.number, there)) or None)
         return found
 
-    def will(self, will: Will | Mapping[Any, Will]) -> Will | dict[int | None, Will]:
+    def will(
+        self, will: Will | Mapping[Any, Will], *, absent: str
+    ) -> Will | dict[int | None, Will]:
         """Return wills by number, where there is a mapping from the names of silos to wills."""
         if not isinstance(will, Mapping):
             return will
-        return {None if one is None else self.number(one): of for one, of in will.items()}
+        return {
+            None if one is None else self.number(one): of
+            for one, of in will.items()
+            if one is None or self._has(one, "its will is left out", absent)
+        }
+
+    def _has(self, name: object, otherwise: str, absent: str) -> bool:
+        """Whether a silo has rows; warns if it has none, or refuses it."""
+        if name in self.names:
+            return True
+        if absent == "error":
+            self.number(name)
+        warnings.warn(
+            f"No row is of the silo {name!r}: {otherwise}. {self._meant(name)}", stacklevel=7
+        )
+        return False
 
     def number(self, name: object) -> int:
         """Return which node a silo is, or say which name may have been meant."""
         for number, known in enumerate(self.names):
             if known == name:
                 return number
+        raise UnknownNode(f"There is no silo {name!r}.", remedy=self._meant(name))
+
+    def _meant(self, name: object) -> str:
         shown = [str(known) for known in self.names]
         near = difflib.get_close_matches(str(name), shown, n=1)
         some = ", ".join(shown[:12]) + (", ..." if len(shown) > 12 else "")
-        raise UnknownNode(
-            f"There is no silo {name!r}.",
-            remedy=f'Did you mean "{near[0]}"?' if near else f"The silos are {some}.",
-        )
+        return f'Did you mean "{near[0]}"?' if near else f"The silos are {some}."
 
 
 def silos_of(labels: Any, rows: int) -> Silos:  # noqa: ANN401 - an array, a list, a Series

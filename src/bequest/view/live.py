@@ -39,6 +39,7 @@ class LivePage:
         self._token = secrets.token_urlsafe(16)
         self._changed = Condition()
         self._title = ""
+        self._names: tuple[str, ...] = ()
         self._lines: list[Mapping[str, Any]] = []
         self._run = 0
         self._is_over = False
@@ -59,10 +60,10 @@ class LivePage:
         self._server.shutdown()
         self._server.server_close()
 
-    def begin(self, title: str) -> None:
-        """Begin with another run."""
+    def begin(self, title: str, names: tuple[str, ...] = ()) -> None:
+        """Begin with another run, whose nodes may have names."""
         with self._changed:
-            self._title, self._lines = title, []
+            self._title, self._names, self._lines = title, names, []
             self._run += 1
             self._changed.notify_all()
 
@@ -81,9 +82,11 @@ class LivePage:
         """Return the page, as it is before any news."""
         with self._changed:
             self._changed.wait_for(lambda: self._lines or self._is_over, timeout=_PULSE)
-            lines, title = list(self._lines), self._title
+            lines, title, names = list(self._lines), self._title, self._names
         begun = next((line["begun"] for line in lines if "begun" in line), None)
         document = empty_document(begun or {})
+        if len(names) == document["network"]["nodes"]:
+            document["network"] = document["network"] | {"names": list(names)}
         return page_of(staged([ShownRun(title, "live", document, is_whole=False)], live=True))
 
     def news(self) -> Iterator[bytes]:

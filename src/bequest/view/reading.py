@@ -121,7 +121,7 @@ def _log(_: bytes, path: Path) -> list[ShownRun]:
         raise InvalidLog(note, remedy="Wait until the run has begun, or write it anew.")
     outcome = Replay(log, count).run(job.plan)
     last = _last_measured(outcome.trajectory.gradient_norm) if note else None
-    document = outcome_document(outcome, job.plan.scene, last=last, most=MANY)
+    document = outcome_document(outcome, job.plan.scene, last=last, most=MANY, names=job.names)
     notes = (f"{note} What is shown is what is there so far.",) if note else ()
     return [ShownRun(f"{job.label}, seed {job.seed}", path.name, document, notes, not note)]
 
@@ -244,14 +244,12 @@ def _results(content: bytes, path: Path) -> list[ShownRun]:
             f"{path} is in version {str(version)[:20]!r} of the format; we read version {_FORMAT}.",
             remedy="View it with the release of bequest that wrote it.",
         )
-    found, silos = [], whole.get("silos") or []
+    found = []
     for number, run in enumerate(runs, start=1):
         try:
             soundness.check(run)
             title = f"{run['will']}, seed {run['seed']}"
-            named = [f"{node} is {name}" for node, name in enumerate(silos)]
-            notes = (f"The nodes are silos: {', '.join(named)}.",) if named else ()
-            found.append(ShownRun(title, path.name, cast("OutcomeDocument", run), notes))
+            found.append(ShownRun(title, path.name, cast("OutcomeDocument", run)))
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise InvalidResult(
                 f"{path}: run {number} cannot be shown: {error}. Results of earlier releases "

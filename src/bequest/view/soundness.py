@@ -40,9 +40,9 @@ def check(run: object) -> None:
     nodes = _check_network(run["network"])
     _check_curves(run["curves"])
     for record in run["departures"]:
-        _check_record(record, DepartureDocument.__annotations__, nodes)
+        _check_record(record, DepartureDocument.__required_keys__, nodes)
     for record in run["changes"]:
-        _check_record(record, ChangeDocument.__annotations__, nodes)
+        _check_record(record, ChangeDocument.__required_keys__, nodes)
 
 
 def _check_network(network: Mapping[str, Any]) -> int:
@@ -55,6 +55,11 @@ def _check_network(network: Mapping[str, Any]) -> int:
     )
     if not pairs or not _are_nodes(absent, nodes):
         raise ValueError("its network names a node that is not there")
+    names = network.get("names")
+    if names is not None:
+        texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        if not texts or len(names) != nodes:
+            raise ValueError("the names of its nodes do not fit")
     return nodes
 
 
@@ -75,8 +80,8 @@ def _check_curves(curves: Mapping[str, Any]) -> None:
             raise ValueError(f'its curve "{name}" does not fit its rounds')
 
 
-def _check_record(record: object, names: Mapping[str, object], nodes: int) -> None:
-    if not isinstance(record, dict) or not names.keys() <= record.keys():
+def _check_record(record: object, names: frozenset[str], nodes: int) -> None:
+    if not isinstance(record, dict) or not names <= record.keys():
         raise ValueError("a record of what happened lacks something")
     who = [record["node"], *(record.get(name) for name in ("heir", "holder", "sponsor"))]
     named = [node for node in who if node is not None]

@@ -14,7 +14,7 @@ from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite
 from bequest.model.overrides import replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -86,6 +86,13 @@ class Stack(ABC):
     @abstractmethod
     def curvatures(self) -> tuple[Vector, Vector]:
         """Return the certified bounds (a_i) and (b_i)."""
+
+    def roots(self, x: Vector) -> Iterator[Matrix] | None:  # noqa: ARG002 - samples have some
+        """Return matrices R whose sum of R'R is the total Hessian, to their own last digits.
+
+        None where the Hessian is only known as a sum, whose small eigenvalues are rounding.
+        """
+        return None
 
     def ceiling(self) -> Vector:
         """Return, per coordinate, a bound from above on the diagonal of the total Hessian."""

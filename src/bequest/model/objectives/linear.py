@@ -14,7 +14,7 @@ from bequest.model.objectives.samples import SampleLoss, SampleStack, quadratic_
 from bequest.model.overrides import replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -132,6 +132,13 @@ class LinearStack(SampleStack):
     def total_hessian(self, x: Vector) -> Matrix:
         """Return the sum of the members' Hessians at one point."""
         return self._gram(self._loss.bends(self._predict_all(x), self.y))
+
+    def roots(self, x: Vector) -> Iterator[Matrix]:
+        """Yield the samples of every member, each times the root of its bend; and the penalty."""
+        bends = np.maximum(self._loss.bends(self._predict_all(x), self.y), 0.0)
+        for row, weights in enumerate(np.sqrt(bends * self.weight)):
+            yield weights[:, None] * self.rows.of(row)
+        yield np.diag(np.sqrt(self.whole_penalty))
 
     def total_majoriser(self, x: Vector) -> Matrix:
         """Return the same with parabolas above the losses: one step of reweighted least squares."""

@@ -63,6 +63,11 @@ class DenseRows:
         combined: Tensor = samples.transpose(0, 2, 1) @ self.X
         return combined
 
+    def of(self, loss: int) -> Matrix:
+        """Return the samples of one loss, a row each."""
+        samples: Matrix = self.X[loss]
+        return samples
+
     def gram(self, weights: Matrix) -> Matrix:
         """Return the sum over all samples of all losses of weights_ik a_k a_k'."""
         rows = self.X.reshape(-1, self.features)
@@ -127,6 +132,11 @@ class SparseRows:
         combined = np.asarray(self._back @ samples.reshape(-1, classes))
         parts: Tensor = combined.reshape(self._losses, self.features, classes).transpose(0, 2, 1)
         return parts
+
+    def of(self, loss: int) -> Matrix:
+        """Return the samples of one loss, a row each, written out."""
+        samples: Matrix = self._part(loss).toarray()
+        return samples
 
     def gram(self, weights: Matrix) -> Matrix:
         """Return the sum over all samples of all losses of weights_ik a_k a_k'."""

@@ -12,7 +12,7 @@ from bequest.errors import InvalidLabels, InvalidObjective
 from bequest.model.objectives.samples import SampleLoss, SampleStack
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -157,6 +157,23 @@ class SoftmaxStack(SampleStack):
         weighted = (np.abs(self._misses(shares)) + bent) * self.weight[:, :, None]
         total: Vector = absolute.combine_each(weighted).sum(axis=0).reshape(d)
         return total + self.whole_penalty * np.abs(x)
+
+    def roots(self, x: Vector) -> Iterator[Matrix]:
+        """Yield, per member and class, the samples times the root of the share, less their mean.
+
+        diag(p) - pp' is the sum over the classes a of p_a (e_a - p)(e_a - p)'.
+        """
+        n, d = self.shape
+        shares = self._shares(np.broadcast_to(x, (n, d)))
+        for row, (each, weights) in enumerate(zip(shares, self.weight, strict=True)):
+            samples = self.rows.of(row)
+            for one in range(self.classes):
+                away = np.eye(self.classes)[one] - each
+                # 1 - p is the sum of the others, which keeps its digits
+                away[:, one] = np.delete(each, one, axis=1).sum(axis=1)
+                away *= np.sqrt(each[:, one] * weights)[:, None]
+                yield (away[:, :, None] * samples[:, None, :]).reshape(-1, d)
+        yield np.diag(np.sqrt(self.whole_penalty))
 
     def total_hessian(self, x: Vector) -> Matrix:
         """Return the sum of the members' Hessians at one point."""

@@ -1,7 +1,7 @@
 // What the reader asked about: all that happened, the story of a node, or what a departure compared.
 import { fate, holderOf, memories } from "./story.js";
 import { sign } from "./timeline.js";
-import { bytes, element, listed, number, plural, shape, told, WENT, whole } from "./words.js";
+import { bytes, element, number, opening, plural, shape, told, WENT, whole } from "./words.js";
 
 const MOST_LISTED = 200;
 
@@ -104,9 +104,9 @@ export class Details {
       .filter(({ one, other }) => one === node || other === node)
       .map(({ one, other }) => (one === node ? other : one))
       .sort((a, b) => a - b);
-    const now = [["now", is === "remembered" ? `remembered by node ${holder}` : is]];
-    if (is === "there" && !story.isOverview) now.push(["talks to", listed(talks) || "no node"]);
-    if (held) now.push(["remembers", listed(held)]);
+    const now = [["now", is === "remembered" ? `remembered by ${story.called(holder)}` : is]];
+    if (is === "there" && !story.isOverview) now.push(["talks to", story.listed(talks) || "no node"]);
+    if (held) now.push(["remembers", story.listed(held)]);
     const events = story.of(node);
     const list = element("ol", { class: "events" });
     for (const event of events) {
@@ -125,7 +125,7 @@ export class Details {
     const own = events.filter((event) => event.node === node && event.record.choice);
     return [
       this.back(),
-      element("h2", {}, `Node ${node}`, element("em", {}, this.name(run))),
+      element("h2", {}, opening(story.called(node)), element("em", {}, this.name(run))),
       facts(now),
       events.length ? list : element("p", { class: "quiet" }, "It took part from the start to the end, and inherited nothing."),
       ...own.flatMap((event) => this.decision(event)),
@@ -135,11 +135,12 @@ export class Details {
   // What an event means for a node that takes part in it.
   part(event, node) {
     if (event.node === node) return told(event);
-    const { record } = event;
-    if (record.heir === node) return `It inherited from node ${event.node}${record.passed_on.length ? `, which passed on ${listed(record.passed_on)}` : ""}.`;
-    if ((record.passed_on || []).includes(node)) return `Its memory was passed on by node ${event.node} to node ${record.heir}.`;
-    if (record.holder === node) return `Its memory of node ${event.node}, which ${WENT[event.kind]}, was taken out.`;
-    return `It was the sponsor of node ${event.node}.`;
+    const { record, called } = event;
+    const other = called(event.node);
+    if (record.heir === node) return `It inherited from ${other}${record.passed_on.length ? `, which passed on ${event.listed(record.passed_on)}` : ""}.`;
+    if ((record.passed_on || []).includes(node)) return `Its memory was passed on by ${other} to ${called(record.heir)}.`;
+    if (record.holder === node) return `Its memory of ${other}, which ${WENT[event.kind]}, was taken out.`;
+    return `It was the sponsor of ${other}.`;
   }
 
   // --- a departure -------------------------------------------------------------------------
@@ -148,17 +149,17 @@ export class Details {
     const { record } = event;
     const head = [
       this.back(),
-      element("h2", {}, `Node ${event.node} ${WENT[event.kind]}`, element("em", {}, this.name(run))),
+      element("h2", {}, `${opening(event.called(event.node))} ${WENT[event.kind]}`, element("em", {}, this.name(run))),
       element("p", {}, told(event)),
     ];
     const more = element("button", {
       class: "link",
       "data-key": "node",
       onclick: () => this.choose({ run, node: event.node }),
-    }, `The story of node ${event.node}`);
+    }, `The story of ${event.called(event.node)}`);
     if (!record.choice) {
       const rows = [["after round", whole(event.round)], ["why", record.why]];
-      if (record.neighbours.length) rows.push(["talks to", listed(record.neighbours)]);
+      if (record.neighbours.length) rows.push(["talks to", this.stories[run].listed(record.neighbours)]);
       rows.push(["exact", record.exact ? "yes: nothing of the old memory remains" : "no: it had been compressed with others"]);
       return [...head, facts(rows), more];
     }
@@ -175,8 +176,8 @@ export class Details {
       ["farewell", record.vectors ? `${plural(Number(record.vectors.toPrecision(3)), "vector")}, ${bytes(record.bytes)}` : "none"],
     ];
     if (record.checkpoint !== null && record.checkpoint !== undefined) rows.push(["checkpoint", `of round ${whole(record.checkpoint)}`]);
-    if (record.passed_on.length) rows.push(["passed on", `the memories of ${listed(record.passed_on)}`]);
-    if (record.lost.length) rows.push(["lost", `no node remembers ${listed(record.lost)}`]);
+    if (record.passed_on.length) rows.push(["passed on", `the memories of ${event.listed(record.passed_on)}`]);
+    if (record.lost.length) rows.push(["lost", `no node remembers ${event.listed(record.lost)}`]);
     if (record.bridges.length) rows.push(["healed", `new edges ${record.bridges.map((pair) => pair.join("–")).join(", ")}`]);
     return [facts(rows), ...this.branches(record)];
   }

@@ -4,6 +4,7 @@ import { fate, holderOf, memories } from "./story.js";
 import { told } from "./words.js";
 
 const MOONS = 9; // more memories than this are drawn as a ring with a number
+const LONGEST = 14; // letters of a silo's name below its node; pointing at it shows all
 const TRACE = 0.04; // what happened stays visible for this part of the rounds
 
 export class NetworkView {
@@ -196,7 +197,28 @@ export class NetworkView {
         context.fillStyle = is === "there" ? palette.paper : palette.muted;
         context.fillText(String(node), x, y + 0.5);
       }
+      if (this.story.names && radius >= 10) this.drawName(context, node, is);
     }
+  }
+
+  // What a silo is called, below its node, on a ground that keeps it apart from edges.
+  drawName(context, node, is) {
+    const { palette, radius } = this;
+    const [x, y] = this.places[node];
+    const name = this.story.called(node);
+    const text = name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}\u2026` : name;
+    const font = context.font;
+    context.font = `500 11px ${FONT}`;
+    const long = context.measureText(text).width + 6;
+    context.fillStyle = palette.paper;
+    context.globalAlpha = 0.85;
+    context.beginPath();
+    context.roundRect(x - long / 2, y + radius + 9, long, 14, 4);
+    context.fill();
+    context.globalAlpha = 1;
+    context.fillStyle = is === "there" ? palette.ink : palette.muted;
+    context.fillText(text, x, y + radius + 16.5);
+    context.font = font;
   }
 
   // A node that is gone: an outline in its own colour if it is remembered, crossed out if not.
@@ -310,9 +332,10 @@ export class NetworkView {
     const holder = holderOf(state, node);
     const held = memories(state).get(node);
     const is = fate(state, node, this.absent);
-    let text = `node ${node}: ${is}`;
-    if (is === "remembered" && holder !== undefined) text += ` by node ${holder}`;
-    if (held) text += `, remembers ${held.length > 6 ? held.length : held.join(", ")}`;
+    const { called } = this.story;
+    let text = `${this.story.names ? `${called(node)} (node ${node})` : called(node)}: ${is}`;
+    if (is === "remembered" && holder !== undefined) text += ` by ${called(holder)}`;
+    if (held) text += `, remembers ${held.length > 6 ? held.length : this.story.listed(held)}`;
     context.font = `500 12px ${FONT}`;
     const long = context.measureText(text).width + 16;
     const [x, y] = this.places[node];
@@ -335,7 +358,7 @@ export class NetworkView {
   // What is to be seen, for readers of the screen.
   words(clock) {
     const state = this.story.at(Math.floor(clock.round));
-    const held = [...memories(state)].map(([holder, nodes]) => `node ${holder} remembers ${nodes.join(", ")}`);
+    const held = [...memories(state)].map(([holder, nodes]) => `${this.story.called(holder)} remembers ${this.story.listed(nodes)}`);
     const count = this.story.count(Math.floor(clock.round));
     const last = count ? ` Latest: ${told(this.story.events[count - 1])}` : "";
     return (

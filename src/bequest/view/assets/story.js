@@ -1,6 +1,6 @@
 // What happened, as states that follow from each other: who is there, who talks to whom, and who
 // remembers whom. Everything that is drawn is read off one of these states.
-import { WENT } from "./words.js";
+import { WENT, listed } from "./words.js";
 
 const ORDER = { crash: 0, failure: 0, departure: 1, forget: 2, return: 3, join: 4 };
 // A state is kept after so many events; others are found by going on from the one before.
@@ -11,7 +11,14 @@ export class Story {
     this.run = run;
     this.n = run.network.nodes;
     this.isOverview = this.n > mostDrawn;
+    this.names = run.network.names || null;
+    this.called = (node) => (this.names ? this.names[node] : `node ${node}`);
     this.retell();
+  }
+
+  // Several nodes, by their names if they have some.
+  listed(nodes) {
+    return listed(this.names ? nodes.map(this.called) : nodes);
   }
 
   // Called again when more has happened.
@@ -30,7 +37,8 @@ export class Story {
       record,
     }));
     this.events = [...gone, ...came].sort((a, b) => a.round - b.round || ORDER[a.kind] - ORDER[b.kind]);
-    this.events.forEach((event, index) => (event.index = index));
+    const told = { called: this.called, listed: (nodes) => this.listed(nodes) };
+    this.events.forEach((event, index) => Object.assign(event, told, { index }));
     this.kept = [beginning(this.run.network, this.isOverview)];
     this.latest = null;
     // Leavers have a colour of their own each, in the order in which they first left.

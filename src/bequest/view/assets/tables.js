@@ -70,13 +70,15 @@ export class Tables {
       for (let node = 0; node < Math.min(story.n, MOST); node += 1) {
         rows.push([
           node,
+          ...(story.names ? [story.called(node)] : []),
           fate(state, node, absent),
           holderOf(state, node) ?? "-",
           story.isOverview ? "not drawn" : (talks.get(node) || []).join(", ") || "-",
           (held.get(node) || []).join(", ") || "-",
         ]);
       }
-      return table(["node", "state", "remembered by", "talks to", "remembers"], rows);
+      const heads = ["node", ...(story.names ? ["silo"] : []), "state", "remembered by", "talks to", "remembers"];
+      return table(heads, rows);
     });
   }
 

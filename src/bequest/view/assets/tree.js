@@ -1,6 +1,6 @@
 // The family tree of legacies: who holds whose memory, and from whom it came.
 import { heirsChildren, memories } from "./story.js";
-import { element, shape } from "./words.js";
+import { element, opening, shape } from "./words.js";
 
 const WIDE = 40;
 const TALL = 52;
@@ -57,7 +57,7 @@ export class Tree {
       height,
       viewBox: `0 0 ${width} ${height}`,
       role: "group",
-      "aria-label": `What node ${root} remembers`,
+      "aria-label": `What ${this.story.called(root)} remembers`,
     });
     for (const { depth, middle, middles } of spots) {
       for (const below of middles) {
@@ -79,7 +79,7 @@ export class Tree {
 
   member(state, node, x, y, isRoot, selected) {
     const isLost = state.lost.has(node);
-    const name = isRoot ? `Node ${node}, which is there` : `Memory of node ${node}${isLost ? ", lost" : ""}`;
+    const name = isRoot ? `${opening(this.story.called(node))}, which is there` : `Memory of ${this.story.called(node)}${isLost ? ", lost" : ""}`;
     const colour = isRoot ? this.palette.run(this.index) : this.palette.leaver(this.story.order.get(node) ?? 0);
     const pick = () => this.onpick(node);
     const disc = shape("circle", {

@@ -60,22 +60,29 @@ export const WENT = {
   forget: "was forgotten",
 };
 
+// As it stands at the beginning of a sentence; names of silos stay as they are written.
+export function opening(name) {
+  return name.startsWith("node ") ? `N${name.slice(1)}` : name;
+}
+
 // One sentence about an event, for lists, labels and readers of the screen.
 export function told(event) {
-  const { kind, node, record } = event;
+  const { kind, node, record, called } = event;
+  const subject = opening(called(node));
   if (kind === "return" || kind === "join" || kind === "forget") {
-    return `Node ${node} ${WENT[kind]}: ${record.why}.`;
+    return `${subject} ${WENT[kind]}: ${record.why}.`;
   }
   const what = kind === "departure" ? "left" : WENT[kind];
   if (record.heir === null || record.heir === undefined) {
-    return `Node ${node} ${what}; no node remembers it.`;
+    return `${subject} ${what}; no node remembers it.`;
   }
   const lost = record.lost.includes(node) ? ", though its own loss is lost" : "";
+  const heir = called(record.heir);
   const how =
     kind === "departure"
-      ? `and bequeathed to node ${record.heir}`
+      ? `and bequeathed to ${heir}`
       : record.choice === "recall"
-        ? `; node ${record.heir} holds what the others lack`
-        : `; node ${record.heir} adopted what its buddies kept`;
-  return `Node ${node} ${what}${how.startsWith(";") ? "" : " "}${how}${lost}.`;
+        ? `; ${heir} holds what the others lack`
+        : `; ${heir} adopted what its buddies kept`;
+  return `${subject} ${what}${how.startsWith(";") ? "" : " "}${how}${lost}.`;
 }
