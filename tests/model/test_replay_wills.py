@@ -167,6 +167,16 @@ def test_samples_are_drawn_with_their_moments_exactly():
         assert weights[labels == label].sum() == pytest.approx(share)
 
 
+def test_where_a_loss_is_not_convex_classes_spread_as_far_in_all_as_their_samples_do():
+    table = replace(pseudo_samples.table_of(loss("softmax", 1)), form=("a network", ()))
+    told = pseudo_samples.moments(table, 2, (1, 7), convex=False)
+    points, labels, _ = pseudo_samples.points_of(told)
+    for label, mean in zip(told.labels, told.means, strict=True):
+        own, samples = points[labels == label], table.rows[table.labels == label]
+        np.testing.assert_allclose(own.mean(axis=0), mean, atol=1e-12)
+        assert own.var(axis=0).sum() == pytest.approx(samples.var(axis=0).sum())
+
+
 def test_memories_are_a_group():
     losses = problem("softmax")
     estates = [_estate(losses, node) for node in (0, 1, 2)]

@@ -1,4 +1,4 @@
-"""Trust: two vectors, the curvature on the way, and nothing while the training has hardly begun."""
+"""Trust: two vectors, and the curvature on the way."""
 
 import numpy as np
 import pytest
@@ -42,12 +42,6 @@ def test_it_sends_two_vectors_with_the_curvature_on_its_way():
     )
 
 
-def test_it_leaves_nothing_while_the_gradient_is_that_of_the_start():
-    (record,) = run(1).departures
-    assert record.choice == "none"
-    assert "too early" in record.why
-
-
 def test_engines_agree():
     one, other = run(120), run(120, Loop(as_bytes=True))
     np.testing.assert_allclose(one.x, other.x, rtol=0, atol=1e-10)
@@ -55,7 +49,7 @@ def test_engines_agree():
 
 def test_what_an_heir_inherits_is_no_stiffer_than_its_step_allows():
     (record,) = run(300, method=bq.GradientTracking(step=0.2)).departures
-    assert record.legacy is None or 0.2 * record.legacy.eta <= 1
+    assert 0.2 * record.legacy.eta <= 0.5
 
 
 @pytest.mark.parametrize("length", [0, 5, 40, 1000])
@@ -69,7 +63,8 @@ def test_a_movement_is_that_of_about_as_many_rounds(length):
         assert moved is None
     else:
         gaps = [length - age for age in ages[1:]]
-        assert moved[0] == min(gaps, key=lambda gap: abs(gap - 32))
+        way, rounds = moved
+        assert way[0] == rounds == min(gaps, key=lambda gap: abs(gap - 32))
 
 
 def test_a_node_that_stands_still_has_no_movement():

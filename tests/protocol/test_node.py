@@ -972,6 +972,18 @@ def test_a_periodic_checkpoint_of_a_later_epoch_waits_for_it(state):
     assert only(order(node, m.Halt(3, 2)), m.Halted).wards == ((2, 6, (2, 7)),)
 
 
+def test_a_periodic_checkpoint_that_waited_for_an_epoch_that_is_void_is_late():
+    """All that had begun it are dead; in the one that counts no node has come as far."""
+    node = halted(keeper())
+    order(node, arrange(2, 4))
+    assert give(node, 2, m.Checkpoint(2, 6, ZERO, None)) == []
+    order(node, m.Halt(3, 1), arrange(3, 4, wards=(2,)))
+    (record,) = noted(order(node, begin(3, until=4)), Dropped)
+    assert (record.sender, record.why) == (2, "late: of an epoch or attempt that is over")
+    early = m.Checkpoint(3, 6, ZERO, None)
+    assert blamed(give(node, 2, early)) == (2, "a checkpoint that cannot be right")
+
+
 def test_a_periodic_checkpoint_that_waited_for_an_epoch_in_which_it_is_no_wards_is_dropped():
     node = halted(keeper())
     order(node, arrange(2, 4))

@@ -20,7 +20,7 @@ from bequest.protocol import messages as m
 from bequest.protocol.change import Change, Phase
 from bequest.protocol.charter import Agenda
 from bequest.protocol.drafting import Draft
-from bequest.protocol.events import Recalled, Send
+from bequest.protocol.events import Recalled, Received, Send
 from bequest.protocol.iterate import Iterate
 from bequest.protocol.node import Node
 from bequest.protocol.place import Place
@@ -448,6 +448,18 @@ def periodic_checkpoints_ignored(patch):
 
     def on_checkpoint(self, sender, message):
         return [] if message.inherited is None else original(self, sender, message)
+
+    patch.setattr(Node, "_on_checkpoint", on_checkpoint)
+
+
+@mutant
+def checkpoint_of_an_epoch_that_is_void_held_against_its_sender(patch):
+    original = Node._on_checkpoint
+
+    def on_checkpoint(self, sender, message):
+        if message.epoch < self.epoch and message.round > self.place.begin.until:
+            return self._blame(Received(sender, message), "a checkpoint that cannot be right")
+        return original(self, sender, message)
 
     patch.setattr(Node, "_on_checkpoint", on_checkpoint)
 

@@ -11,9 +11,10 @@ from simulation import chaos, mutants
 # between a node that was forgotten and one that is still to come, a wrong verdict on a leaver, or
 # an answer of an earlier incarnation, while a steward takes over, a last member that asks to come
 # back, a prediction that was made before a node joined, a sum that was told for an attempt that has
-# failed, a pace that changes between the wish to come and the arrival.
+# failed, a checkpoint of an epoch that is void, a pace that changes between the wish to come and
+# the arrival.
 RARE = [623, 1302, 1348, 2299, 2648, 2702, 2945, 3239, 3261, 3697, 3872, 202233, 211037, 302522]
-RARE += [607251, 610438, 715576, 719591, 739091]
+RARE += [607251, 610438, 715576, 719591, 739091, 789147]
 SEEDS = [*RARE, *range(200)]
 
 

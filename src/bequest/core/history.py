@@ -81,15 +81,18 @@ class EpochPath:
         length = float(np.linalg.norm(np.diff(self.X, axis=0), axis=1).sum())
         return 0 < _STRAIGHT * length <= float(np.linalg.norm(self.X[0] - self.X[-1]))
 
-    def movement(self, rounds: int) -> Vector | None:
-        """Return how far the node has come in about so many rounds; None if it has not moved."""
+    def movement(self, rounds: int) -> tuple[Vector, int] | None:
+        """Return how far the node has come in about so many rounds, and in how many.
+
+        None if it has not moved.
+        """
         ages = kept(self.length)
         if len(self) < 2 or len(ages) != len(self):
             return None
         ago = [self.length - age for age in reversed(ages)]
         near = min(range(1, len(self)), key=lambda k: abs(ago[k] - rounds))
         moved: Vector = self.X[0] - self.X[near]
-        return moved if moved.any() else None
+        return (moved, ago[near]) if moved.any() else None
 
     def until(self, latest: int) -> EpochPath:
         """Return the path as it was before its ``latest`` newest pairs."""

@@ -33,25 +33,26 @@ def tables(name: str, folder: Path) -> Iterator[AsideTable]:
 
 
 def _networks(folder: Path) -> Iterator[AsideTable]:
-    for split in networks.SPLITS:
-        for network in networks.NETWORKS:
-            found = [
-                store.read(path).facts
-                for case in networks.STUDY.cases
-                if (case.params["network"], case.params["split"]) == (network, split)
-                and (path := store.path_of(folder, networks.STUDY.name, case.name)).exists()
-            ]
-            if found:
-                how = "one digit per silo" if split == "digits" else "Dirichlet(0.3)"
-                title = f"{network}, {how}: percent right, median (and worst) of {len(found)} seeds"
-                yield AsideTable(title, ["will", "vectors", *networks.TIMES], _rows(found))
+    kinds: dict[tuple[str, str, int], list[Any]] = {}
+    for case in networks.STUDY.cases:
+        path = store.path_of(folder, networks.STUDY.name, case.name)
+        if path.exists():
+            given = case.params
+            kind = given["network"], given["split"], given.get("rounds", networks.ROUNDS)
+            kinds.setdefault(kind, []).append(store.read(path).facts)
+    for (network, split, rounds), found in kinds.items():
+        how = "one digit per silo" if split == "digits" else "Dirichlet(0.3)"
+        longer = "" if rounds == networks.ROUNDS else f", {rounds} rounds"
+        title = f"{network}, {how}{longer}: percent right, median (and worst) of {len(found)} seeds"
+        yield AsideTable(title, ["will", "vectors", *found[0]["times"]], _rows(found))
 
 
 def _rows(found: Sequence[Any]) -> list[list[str]]:
+    times = list(found[0]["times"])
     nobody = [facts[networks.NOBODY]["right"] for facts in found]
-    rows = [[networks.NOBODY, "", *[_spread(nobody)] * len(networks.TIMES)]]
+    rows = [[networks.NOBODY, "", *[_spread(nobody)] * len(times)]]
     for will in networks.WILLS:
-        told = {time: [facts["times"][time][will] for facts in found] for time in networks.TIMES}
+        told = {time: [facts["times"][time][will] for facts in found] for time in times}
         vectors = max(one["vectors"] for runs in told.values() for one in runs)
         right = [_spread([one["right"] for one in runs]) for runs in told.values()]
         rows.append([will, f"{vectors:.2f}", *right])

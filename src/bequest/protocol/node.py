@@ -347,7 +347,8 @@ class Node(Dispatcher):
             self.ident,
             arrange,
             message,
-            method.vectors * self.x.size,
+            self.x.size,
+            vectors=method.vectors,
             differences=method.hears_differences,
         )
         self.kept.begin(arrange.wards)
@@ -419,6 +420,8 @@ class Node(Dispatcher):
         inside = () if message.inherited is None else message.inherited.lineage
         known = place is None or place.others.issuperset(inside)
         if place is not None and (message.round > place.begin.until or not known):
+            if message.epoch < self.epoch:  # it is void: those who had come further are dead
+                return self._untimely(sender, message, early=False)
             return self._blame(received, "a checkpoint that cannot be right")
         if not whole:
             kept = self.kept.renew(sender, message)

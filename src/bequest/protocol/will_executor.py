@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
 from bequest.model.pseudo_samples import can_draw
-from bequest.model.wills import Estate, decision
+from bequest.model.wills import Estate, decision, keeps_path
 from bequest.protocol.events import Checkpointed
 from bequest.protocol.path_history import PathHistory
 
@@ -47,7 +47,7 @@ class WillExecutor:
         self._ident, self._iterate, self.start = ident, iterate, iterate.x
         self.will, self.setting, self.every = will, setting, every
         self.path: PathHistory | None = None
-        if will is not None and will.needs_history:
+        if will is not None and keeps_path(will, setting.mu):
             self.path = PathHistory(iterate.objective, by_gradients=will.by_gradients)
         self.own, self.own_round = Legacy.zero(iterate.x.size), 0
         self._descended: tuple[int, Vector] | None = None

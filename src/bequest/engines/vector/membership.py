@@ -16,7 +16,7 @@ from bequest.engines.vector.path_history import PathHistories
 from bequest.engines.vector.row_by_row import Sampling
 from bequest.model.outcome import ChangeRecord, DepartureRecord
 from bequest.model.pseudo_samples import evaluated
-from bequest.model.wills import Bequest, decision
+from bequest.model.wills import Bequest, decision, keeps_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,7 +112,7 @@ class Membership:
         newcomer: bool = False,
     ) -> Estate:
         recent, carried = None, None
-        if self.plan.wills[node].needs_history:
+        if keeps_path(self.plan.wills[node], self.plan.problem.mu):
             if newcomer:
                 recent = EpochPath(x[None].copy(), z[None].copy())
             else:

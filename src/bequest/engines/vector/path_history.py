@@ -15,6 +15,7 @@ import numpy as np
 from bequest.core import history
 from bequest.core.history import EpochPath
 from bequest.model.prediction import predict_best
+from bequest.model.wills import keeps_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -59,7 +60,7 @@ class PathHistories:
         self._last_round: dict[int, int] = {}
         for t, changes in plan.schedule.items():
             for node in (*changes.crashes, *changes.departures):
-                if node in plan.wills and plan.wills[node].needs_history:
+                if node in plan.wills and keeps_path(plan.wills[node], plan.problem.mu):
                     self._last_round[node] = t
         self._earlier: dict[int, list[_Pages]] = {}
         self._open: dict[int, _Pages] = {}

@@ -16,6 +16,7 @@ from bequest.model.wills.base import (
     will_of,
 )
 from bequest.model.wills.drift import Budget, Drift, FullHessian
+from bequest.model.wills.guard import keeps_path
 from bequest.model.wills.paper import Classic, Consensus, Forgetful, LocalTrack, PointOnly
 from bequest.model.wills.probate import decision
 from bequest.model.wills.replay import Replay
@@ -41,5 +42,6 @@ __all__ = [
     "Will",
     "check_wills",
     "decision",
+    "keeps_path",
     "will_of",
 ]

@@ -338,6 +338,14 @@ class Will(ABC):
         """Whether its node wants to be forgotten, also if it crashes."""
         return False
 
+    @property
+    def insists(self) -> bool:
+        """Whether its quadratics are handed over in any case, also where a loss is not convex.
+
+        If not, they are left out as long as they would hold the survivors back (``guard``).
+        """
+        return False
+
     @abstractmethod
     def decide(self, estate: Estate) -> Bequest:
         """Return what happens to the leaver's own loss."""

@@ -17,6 +17,7 @@ from bequest.core.arrays import frozen, is_whole
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Choice
+from bequest.model.wills.guard import guarded
 
 if TYPE_CHECKING:
     from bequest.model.wills.base import Estate, Will
@@ -27,6 +28,8 @@ _RETURN = "Return Bequest(choice, why, legacy, anchor) of bequest.wills from dec
 
 def decision(will: Will, estate: Estate) -> Bequest:
     """Return what the will decides about the estate.
+
+    Of a loss that is not convex a quadratic may be left out (``guard``).
 
     Raises:
         InvalidWill: it is no bequest, or one that cannot be carried out.
@@ -42,6 +45,7 @@ def decision(will: Will, estate: Estate) -> Bequest:
         raise InvalidWill(
             f"The will of node {estate.node} ({will.title}) returned {what}.", remedy=remedy
         )
+    bequest = guarded(will, bequest, estate)
     # What is on record must not change behind its back.
     return bequest if bequest.anchor is None else replace(bequest, anchor=frozen(bequest.anchor))
 

@@ -68,6 +68,11 @@ class Replay(Will):
         """That is all it does."""
         return True
 
+    @property
+    def insists(self) -> bool:
+        """Samples are no quadratic: they hold wherever the survivors go."""
+        return True
+
     def decide(self, estate: Estate) -> Bequest:
         """Return the samples' statistics, and nothing about where the node is."""
         table = pseudo_samples.table_of(estate.objective)
@@ -76,7 +81,8 @@ class Replay(Will):
             samples = pseudo_samples.centroids(table, self.centroids, key)
             what = f"{samples.means.shape[0]} centroids"
         else:
-            samples = pseudo_samples.moments(table, _RANK if self.rank is None else self.rank, key)
+            rank, convex = _RANK if self.rank is None else self.rank, estate.setting.mu >= 0
+            samples = pseudo_samples.moments(table, rank, key, convex=convex)
             what = f"moments of {samples.means.shape[0]} classes, rank {samples.rank}"
             if not samples.labels.size:
                 what = f"joint moments of samples and targets, rank {samples.rank}"

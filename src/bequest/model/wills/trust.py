@@ -7,31 +7,28 @@ from typing import TYPE_CHECKING, ClassVar
 
 from bequest.core.arrays import norm
 from bequest.model.wills.base import Bequest, Will
+from bequest.model.wills.guard import ROUNDS
 
 if TYPE_CHECKING:
     from bequest.model.wills.base import Estate
 
-# The movement of so many rounds says in which direction curvature matters.
-_ROUNDS = 32
-# While the own gradient is more than this part of what it was at the start, the training has hardly
-# begun, and a quadratic would be in the wrong place (chosen on seed 100 of `reproduce networks`).
-_BEGUN = 0.5
+# An heir may inherit twice before its step is too long for it.
+_ROOM = 0.5
 
 
 @dataclass(frozen=True)
 class Trust(Will):
     """Anchor at the iterate, with the curvature that the node has met on its way: two vectors.
 
-    eta = l2 + s'Gs/|s|^2, s the movement of the last 32 rounds and G the Gauss-Newton matrix (the
-    Hessian of a convex loss). Two gradients on all samples and one product.
+    eta = |Gs|/|s|, s the movement of the last 32 rounds and G the Gauss-Newton matrix (the Hessian
+    of a convex loss): how much the gradient turns on such a way, in whatever direction. One
+    gradient on all samples and one product.
 
-    A quadratic of a network holds only near where it was made: it forgets later, not less. While
-    the leaver's own gradient is still like the one at its start, nothing is left instead: where
-    data are like the others' that costs little, and a quadratic made so early would be worse than
-    nothing; where they are not, it would be no better. ``why`` says so, and where a quadratic is
-    made early.
+    A quadratic of a network holds only near where it was made: it forgets later, not less. As any
+    quadratic of a loss that is not convex it is left out where it would hold the survivors back:
+    very early, and early where the leaver's data are like the others' (``guard``). ``why`` says so.
 
-    The step times what an heir inherits stays below one: eta is clipped to one over the step.
+    The step times eta is at most a half, so that an heir that inherits twice stays stable.
 
     The paper does not have it.
     """
@@ -40,20 +37,18 @@ class Trust(Will):
     needs_history = True  # the movement is read off the node's own path
 
     def decide(self, estate: Estate) -> Bequest:
-        """Return the quadratic, or nothing."""
-        now, before = norm(estate.gradient), norm(estate.objective.gradient(estate.start))
-        if now > _BEGUN * before:
-            why = f"its gradient is {now:.3g}, at the start it was {before:.3g}: too early"
-            return Bequest("none", why)
+        """Return the quadratic."""
         curvature = estate.objective.curvature
-        s = None if estate.recent is None else estate.recent.movement(_ROUNDS)
-        eta = curvature.midpoint
-        if s is not None:
-            s = s / norm(s)
-            eta = float(s @ estate.objective.hvp(estate.x, s))
-        eta = min(max(eta, curvature.a, 0.0), curvature.b)
+        movement = None if estate.recent is None else estate.recent.movement(ROUNDS)
+        eta, how = curvature.midpoint, "the midpoint's, as no way has been come"
+        if movement is not None:
+            s, rounds = movement
+            eta = norm(estate.objective.hvp(estate.x, s / norm(s)))
+            how = f"that along the movement of the last {rounds} rounds"
+        eta = max(eta, curvature.a, 0.0)
+        if estate.setting.mu >= 0:  # the range of a network is that at its start, and no bound
+            eta = min(eta, curvature.b)
         if estate.setting.step > 0:
-            eta = min(eta, 1.0 / estate.setting.step)
-        early = "" if estate.round >= 10 * _ROUNDS else ", early: it may not hold for long"
-        why = f"curvature {eta:.3g} along the movement of the last {_ROUNDS} rounds{early}"
+            eta = min(eta, _ROOM / estate.setting.step)
+        why = f"curvature {eta:.3g}, {how}"
         return Bequest("trust", why, estate.anchored_at(estate.x, eta), estate.x)

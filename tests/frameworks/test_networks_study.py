@@ -1,0 +1,79 @@
+"""`bequest reproduce networks`, small: its cases, what they find, and the tables made of that."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from bequest.paper import aside, store
+from bequest.paper.studies import networks
+
+VERY_EARLY, LATE = "very early", networks.LATE
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(networks, "ROUNDS", 60)
+    monkeypatch.setattr(networks, "TIMES", {VERY_EARLY: (2, 4, 6), LATE: (30, 40, 50)})
+
+
+@pytest.mark.parametrize("network", ["relu", "cnn"])
+def test_every_will_is_told_on_the_same_minibatches(network):
+    facts = networks.measure(network=network, split="digits", seed=0, rounds=60).facts
+    assert set(facts["times"]) == {VERY_EARLY, LATE}
+    for compared in facts["times"].values():
+        assert list(compared) == list(networks.WILLS)
+        for told in compared.values():
+            assert 0 <= told["of leavers"] <= 100
+            assert told["gap"] < 1e-9
+            assert len(told["left"]) == 3
+    early = facts["times"][VERY_EARLY]
+    assert early["replay, moments"]["left"] == ["replay"] * 3
+    assert early["replay, moments"]["right"] > early[networks.FORGETS]["right"]
+
+
+def test_a_will_that_leaves_nothing_is_not_run_twice(monkeypatch):
+    runs = []
+    solve = networks.solve
+
+    def counted(*args, **options):
+        runs.append(options["rounds"])
+        return solve(*args, **options)
+
+    monkeypatch.setattr(networks, "solve", counted)
+    facts = networks.measure(network="tanh", split="dirichlet", seed=0, rounds=60).facts
+    early = facts["times"][VERY_EARLY]
+    assert early["consensus"]["left"] == ["none"] * 3
+    assert early["consensus"] == early["trust"] == early[networks.FORGETS]
+    # nobody left, forgetting, a look at consensus, which is one at all quadratics, and samples
+    assert runs[:5] == [60, 60, 6, 60, 60]
+
+
+def test_a_longer_run_has_late_exits_only():
+    facts = networks.measure(network="tanh", split="digits", seed=0, rounds=70).facts
+    assert list(facts["times"]) == [LATE]
+
+
+def test_cases_are_told_as_tables(tmp_path, monkeypatch):
+    kinds = {("tanh", "digits", 60), ("tanh", "digits", 70)}
+    cases = tuple(
+        case
+        for case in networks.STUDY.cases
+        if case.params["network"] == "tanh"
+        and case.params["split"] == "digits"
+        and case.params["seed"] == 0
+    )
+    assert len(cases) == len(kinds)
+    found = networks.measure(network="tanh", split="digits", seed=0, rounds=60)
+    monkeypatch.setattr(networks, "measure", lambda **_: found)
+    for case in cases:
+        result = store.Result("networks", case.name, case.params, found.arrays, found.facts)
+        store.write(tmp_path, result)
+    tables = list(aside.tables("networks", tmp_path))
+    assert [table.title.partition(":")[0] for table in tables] == [
+        "tanh, one digit per silo",
+        f"tanh, one digit per silo, {networks.LONGER} rounds",
+    ]
+    for table in tables:
+        assert table.headers == ["will", "vectors", VERY_EARLY, LATE]
+        assert [row[0] for row in table.rows] == [networks.NOBODY, *networks.WILLS]
+        assert all(len(row) == len(table.headers) for row in table.rows)
