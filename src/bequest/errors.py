@@ -207,7 +207,7 @@ class OptimumUnknown(BequestError):
 
 
 class Diverged(BequestError):
-    """The iterates left every bounded region; raised by ``Run.raise_for_status`` only."""
+    """Iterates left every bounded region, or all nodes failed; by ``Run.raise_for_status`` only."""
 
 
 class ReplayDiffers(BequestError):

@@ -7,13 +7,14 @@ Parameters are any pytree of arrays of one floating-point type. It needs the ext
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
 from bequest import extras
 from bequest.errors import InvalidObjective
-from bequest.model.objectives.network import Network, check_backend, check_pair
+from bequest.model.objectives.model_checks import check_backend, check_pair, check_precision
+from bequest.model.objectives.network import Network
 
 extras.need("jax", what="bequest.jax")
 
@@ -39,8 +40,9 @@ class Silo(Network):
             ``predict`` it is ``loss(outputs, targets)``.
         params: the parameters to start from, any pytree; the same structure on every node.
         data: a pair of arrays (inputs, targets).
-        predict: ``predict(params, inputs)``, the model's outputs. Curvature is then that of
-            Gauss-Newton, which is never negative, instead of the Hessian's.
+        predict: ``predict(params, inputs)``, the model's outputs. Wills then go by the curvature
+            of Gauss-Newton, which is never negative. Without it they are given the Hessian, raised
+            by the curvature that it has least.
         l2: adds l2/2 times the squared length of the parameters.
         batch: how many samples a round takes; None for all.
         seed: of that choice.
@@ -69,13 +71,10 @@ class Silo(Network):
                 remedy="Pass a pure function loss(params, (inputs, targets)).",
             )
         kinds = {str(jnp.asarray(leaf).dtype) for leaf in jax.tree.leaves(params)}
-        if len(kinds) != 1 or not next(iter(kinds)).startswith("float"):
-            raise InvalidObjective(
-                f"The parameters are of {', '.join(sorted(kinds)) or 'no'} type.",
-                remedy="Use one floating-point type for all of them.",
-            )
+        called = getattr(loss, "__name__", "the loss")
+        check_precision(kinds, called)
         backend = _Jax(loss, predict, params, *_arrays(data), None)
-        check_backend(backend, getattr(loss, "__name__", "the loss"))
+        check_backend(backend, called)
         super().__init__(
             backend,
             l2=l2,
@@ -110,6 +109,16 @@ class _Jax:
         flat, back = ravel_pytree(self.params)
         return flat, back
 
+    @cached_property
+    def _programs(self) -> _Programs:
+        """What is compiled: once for all silos that hold one model."""
+        leaves, structure = jax.tree.flatten(self.params)
+        shapes = tuple((jnp.shape(leaf), str(jnp.asarray(leaf).dtype)) for leaf in leaves)
+        try:
+            return _compiled(self.loss, self.predict, structure, shapes)
+        except TypeError:  # a callable object that cannot be looked up
+            return _compiled.__wrapped__(self.loss, self.predict, structure, shapes)
+
     @property
     def dim(self) -> int:
         return int(self._raveled[0].size)
@@ -140,64 +149,32 @@ class _Jax:
 
     # --- evaluation -----------------------------------------------------------------------
 
-    def _outputs(self, x: Any, inputs: Any) -> Any:  # noqa: ANN401
-        assert self.predict is not None  # noqa: S101 - asked where there is one
-        return self.predict(self._raveled[1](x), inputs)
-
-    def _loss(self, x: Any, inputs: Any, targets: Any) -> Any:  # noqa: ANN401
-        if self.predict is None:
-            return self.loss(self._raveled[1](x), (inputs, targets))
-        return self.loss(self._outputs(x, inputs), targets)
-
-    def _total(self, x: Any, inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
-        """Return the mean loss, or the weighted sum of the losses of single samples."""
-        if weights is None:
-            return self._loss(x, inputs, targets)
-        each = jax.vmap(lambda i, t: self._loss(x, i[None], t[None]))(inputs, targets)
-        return (each * weights).sum()
-
-    @cached_property
-    def _compiled(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        return jax.jit(self._total), jax.jit(jax.grad(self._total))
-
     def _batch(self, rows: Indices | None) -> tuple[Any, Any, Any]:
         if rows is None:
             return self.inputs, self.targets, self.weights
         return self.inputs[rows], self.targets[rows], None
 
     def value(self, x: Vector, rows: Indices | None) -> float:
-        return float(self._compiled[0](self._point(x), *self._batch(rows)))
+        return float(self._programs.value(self._point(x), *self._batch(rows)))
 
     def gradient(self, x: Vector, rows: Indices | None) -> Vector:
-        found = self._compiled[1](self._point(x), *self._batch(rows))
+        found = self._programs.gradient(self._point(x), *self._batch(rows))
         return np.array(found, dtype=float)  # not a view that JAX keeps to itself
 
     def hessian_product(self, x: Vector, v: Vector) -> Vector:
-        """Forward over reverse."""
-        slope = jax.grad(partial(self._on_all, self._batch(None)))
-        found = jax.jvp(slope, (self._point(x),), (self._point(v),))[1]
-        return np.array(found, dtype=float)  # not a view that JAX keeps to itself
+        found = self._programs.hessian(self._point(x), self._point(v), *self._batch(None))
+        return np.array(found, dtype=float)
 
-    def _on_all(self, batch: tuple[Any, Any, Any], x: Any) -> Any:  # noqa: ANN401
-        return self._total(x, *batch)
-
-    def gauss_product(self, x: Vector, v: Vector) -> Vector:
-        """J' H J v; the Hessian itself where the model's outputs are not known."""
+    def gauss_product(self, x: Vector, v: Vector) -> Vector | None:
         if self.predict is None:
-            return self.hessian_product(x, v)
-        inputs, targets, weights = self._batch(None)
+            return None
+        found = self._programs.gauss(self._point(x), self._point(v), *self._batch(None))
+        return np.array(found, dtype=float)
 
-        def outer(out: Any) -> Any:  # noqa: ANN401
-            if weights is None:
-                return self.loss(out, targets)
-            each = jax.vmap(lambda o, t: self.loss(o[None], t[None]))(out, targets)
-            return (each * weights).sum()
-
-        outputs = partial(self._outputs, inputs=inputs)
-        out, moved = jax.jvp(outputs, (self._point(x),), (self._point(v),))
-        bent = jax.jvp(jax.grad(outer), (out,), (moved,))[1]
-        found = jax.vjp(outputs, self._point(x))[1](bent)[0]
-        return np.array(found, dtype=float)  # not a view that JAX keeps to itself
+    def output_shape(self, x: Vector, rows: Indices) -> tuple[int, ...] | None:
+        if self.predict is None:
+            return None
+        return tuple(self._programs.outputs(self._point(x), self.inputs[rows]).shape)
 
     # --- samples --------------------------------------------------------------------------
 
@@ -214,12 +191,86 @@ class _Jax:
         return self.architecture, self.arrays()
 
 
+class _Programs:
+    """A loss of flat parameters and its derivatives, compiled.
+
+    Args:
+        loss: of parameters and a batch, or of outputs and targets.
+        predict: the outputs, if they are known.
+        back: from flat parameters to the pytree that they are.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[..., Any],
+        predict: Callable[..., Any] | None,
+        back: Callable[[Any], Any],
+    ) -> None:
+        self._loss, self._predict, self._back = loss, predict, back
+        self.value, self.gradient = jax.jit(self._total), jax.jit(jax.grad(self._total))
+        self.hessian, self.gauss = jax.jit(self._bend), jax.jit(self._bend_outputs)
+
+    def outputs(self, x: Any, inputs: Any) -> Any:  # noqa: ANN401
+        """Return what the model puts out."""
+        assert self._predict is not None  # noqa: S101 - asked where there is one
+        return self._predict(self._back(x), inputs)
+
+    def _mean(self, x: Any, inputs: Any, targets: Any) -> Any:  # noqa: ANN401
+        if self._predict is None:
+            return self._loss(self._back(x), (inputs, targets))
+        return self._loss(self.outputs(x, inputs), targets)
+
+    def _total(self, x: Any, inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
+        """Return the mean loss, or the weighted sum of the losses of single samples."""
+        if weights is None:
+            return self._mean(x, inputs, targets)
+        each = jax.vmap(lambda i, t: self._mean(x, i[None], t[None]))(inputs, targets)
+        return (each * weights).sum()
+
+    def _bend(self, x: Any, v: Any, *batch: Any) -> Any:  # noqa: ANN401
+        """Return the Hessian times v, forward over reverse."""
+        slope = jax.grad(lambda point: self._total(point, *batch))
+        return jax.jvp(slope, (x,), (v,))[1]
+
+    def _bend_outputs(self, x: Any, v: Any, inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
+        """Return J' H J v."""
+
+        def outer(out: Any) -> Any:  # noqa: ANN401
+            if weights is None:
+                return self._loss(out, targets)
+            each = jax.vmap(lambda o, t: self._loss(o[None], t[None]))(out, targets)
+            return (each * weights).sum()
+
+        outputs = partial(self.outputs, inputs=inputs)
+        out, moved = jax.jvp(outputs, (x,), (v,))
+        bent = jax.jvp(jax.grad(outer), (out,), (moved,))[1]
+        return jax.vjp(outputs, x)[1](bent)[0]
+
+
+@lru_cache(maxsize=32)
+def _compiled(
+    loss: Callable[..., Any],
+    predict: Callable[..., Any] | None,
+    structure: Any,  # noqa: ANN401 - of the pytree
+    shapes: tuple[tuple[tuple[int, ...], str], ...],
+) -> _Programs:
+    """Return the programs of a model: compiling takes longer than many a run."""
+    leaves = [jnp.zeros(shape, kind) for shape, kind in shapes]
+    return _Programs(loss, predict, ravel_pytree(jax.tree.unflatten(structure, leaves))[1])
+
+
 def _arrays(data: Any) -> tuple[Any, Any]:  # noqa: ANN401
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise InvalidObjective(
             f"The data are a {type(data).__name__}.",
             remedy="Pass (inputs, targets) as two arrays; the key of a round chooses its samples.",
         )
-    inputs, targets = (jnp.asarray(part) for part in data)
+    try:
+        inputs, targets = (jnp.asarray(part) for part in data)
+    except (TypeError, ValueError) as error:
+        raise InvalidObjective(
+            f"The data are no arrays: {error}",
+            remedy="Pass (inputs, targets) as two arrays of numbers; pad what differs in shape.",
+        ) from error
     check_pair(inputs.shape, targets.shape)
     return inputs, targets

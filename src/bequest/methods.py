@@ -16,6 +16,7 @@ from bequest.core.methods import (
     GradientTracking,
     Local,
     Method,
+    Momentum,
 )
 from bequest.core.steps import StepChoice
 
@@ -31,5 +32,6 @@ __all__ = [
     "GradientTracking",
     "Local",
     "Method",
+    "Momentum",
     "StepChoice",
 ]

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bequest import extras
 from bequest.errors import InvalidObjective
-from bequest.model.objectives.network import Network, check_backend, check_pair
+from bequest.model.objectives.model_checks import check_backend, check_pair, check_precision
+from bequest.model.objectives.network import Network
 
 extras.need("torch", what="bequest.torch")
 
@@ -75,14 +76,14 @@ class Silo(Network):
                 remedy="Pass a function of (outputs, targets), such as "
                 "torch.nn.functional.cross_entropy.",
             )
-        inputs, targets, loaded = _tensors(data)
+        inputs, targets, loaded = _tensors(data, batch)
+        _check_samples(model, inputs, targets)
         backend = _Torch(deepcopy(model).eval(), loss, inputs, targets, None)
-        backend.check_devices()
         check_backend(backend, f"a {type(model).__name__}")
         super().__init__(
             backend,
             l2=l2,
-            batch=loaded if batch is None else batch,
+            batch=loaded,
             seed=seed,
             full_every=full_every,
             curvature=curvature,
@@ -120,16 +121,8 @@ class _Torch:
         """All parameters in one tensor, which the module's are views of."""
         parameters = self._parameters
         flat = torch.cat([p.detach().reshape(-1) for p in parameters])
-        self._point(flat, parameters)
+        _point(flat, parameters)
         return flat
-
-    @staticmethod
-    def _point(flat: torch.Tensor, parameters: list[torch.nn.Parameter]) -> None:
-        begin = 0
-        for p in parameters:
-            p.data = flat[begin : begin + p.numel()].view_as(p)
-            p.requires_grad_(True)
-            begin += p.numel()
 
     def _set(self, x: Vector) -> list[torch.nn.Parameter]:
         with torch.no_grad():
@@ -174,8 +167,10 @@ class _Torch:
     def _batches(self, rows: Indices | None) -> list[tuple[torch.Tensor, torch.Tensor, Any]]:
         """Return inputs, targets and weights (or their share in a mean) of some samples."""
         if rows is not None:
-            chosen = torch.from_numpy(np.ascontiguousarray(rows))
-            return [(self.inputs[chosen], self.targets[chosen], 1.0)]
+            chosen = torch.from_numpy(np.ascontiguousarray(rows)).to(self.inputs.device)
+            return [
+                (self.inputs.index_select(0, chosen), self.targets.index_select(0, chosen), 1.0)
+            ]
         if self.weights is None and self.samples <= _PIECE:
             return [(self.inputs, self.targets, 1.0)]
         pieces = []
@@ -209,10 +204,21 @@ class _Torch:
         for inputs, targets, share in self._batches(rows):
             loss = self._mean(self.module(inputs), targets, share)
             parts = torch.autograd.grad(loss, parameters, allow_unused=True)
-            found = _flattened(parts, parameters)
+            found = self._flattened(parts)
             total = found if total is None else total + found
         assert total is not None  # noqa: S101 - there are samples
         return total
+
+    def _flattened(self, parts: Any) -> Vector:  # noqa: ANN401
+        """Return gradients as one float64 vector; a parameter that plays no part has none."""
+        found = np.empty(self._flat.numel())
+        begin = 0
+        for part, p in zip(parts, self._parameters, strict=True):
+            end = begin + p.numel()
+            # Converted where it belongs: what is moved twice costs as much as a small batch.
+            found[begin:end].reshape(p.shape)[...] = 0.0 if part is None else part.cpu().numpy()
+            begin = end
+        return found
 
     def _dictionary(self, vector: Vector) -> dict[str, torch.Tensor]:
         flat = torch.from_numpy(np.array(vector, dtype=np.float64)).to(self._flat)
@@ -238,6 +244,11 @@ class _Torch:
 
             total += self._vector(vjp(grad(loss), point)[1](along)[0])
         return total
+
+    def output_shape(self, x: Vector, rows: Indices) -> tuple[int, ...]:
+        self._set(x)
+        with torch.no_grad():
+            return tuple(self.module(self._batches(rows)[0][0]).shape)
 
     def gauss_product(self, x: Vector, v: Vector) -> Vector:
         """J' H J v, with H the Hessian of the loss in the model's outputs."""
@@ -275,25 +286,31 @@ class _Torch:
     def content(self) -> object:
         return self.architecture, self.arrays()
 
-    def check_devices(self) -> None:
-        """Refuse parameters and data that are not in one place."""
-        places = {str(p.device) for p in self.module.parameters()}
-        places |= {str(self.inputs.device), str(self.targets.device)}
-        if len(places) > 1 or "meta" in places:
-            raise InvalidObjective(
-                f"Parameters and data are on {', '.join(sorted(places))}.",
-                remedy="Move both to one device: model.to(device), and the tensors too.",
-            )
+
+def _point(flat: torch.Tensor, parameters: list[torch.nn.Parameter]) -> None:
+    """Make views of one tensor of all parameters."""
+    begin = 0
+    for p in parameters:
+        p.data = flat[begin : begin + p.numel()].view_as(p)
+        p.requires_grad_(True)
+        begin += p.numel()
 
 
-def _flattened(parts: Any, parameters: list[torch.nn.Parameter]) -> Vector:  # noqa: ANN401
-    """Return gradients as one float64 vector; a parameter that plays no part has none."""
-    named = [
-        (torch.zeros_like(p) if part is None else part).reshape(-1)
-        for part, p in zip(parts, parameters, strict=True)
-    ]
-    found: Vector = torch.cat(named).cpu().numpy().astype(np.float64)
-    return found
+def _check_samples(model: torch.nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> None:
+    """Refuse parameters and data that are not in one place, or of several types."""
+    places = {str(p.device) for p in model.parameters()}
+    places |= {str(inputs.device), str(targets.device)}
+    if len(places) > 1 or "meta" in places:
+        raise InvalidObjective(
+            f"Parameters and data are on {', '.join(sorted(places))}.",
+            remedy="Move both to one device: model.to(device), and the tensors too.",
+        )
+    kind = next(model.parameters()).dtype
+    if inputs.is_floating_point() and inputs.dtype != kind:
+        raise InvalidObjective(
+            f"The inputs are {inputs.dtype}, and the parameters {kind}.",
+            remedy="Convert one of them: inputs.float() and model.float(), or .double().",
+        )
 
 
 def _check_module(model: Any) -> None:  # noqa: ANN401 - whatever a user passes
@@ -303,12 +320,13 @@ def _check_module(model: Any) -> None:  # noqa: ANN401 - whatever a user passes
             f"The model is a {type(model).__name__}.", remedy="Pass a torch.nn.Module, made."
         )
     parameters = list(model.parameters())
-    kinds = {str(p.dtype) for p in parameters}
-    if not parameters or len(kinds) > 1 or not parameters[0].is_floating_point():
-        raise InvalidObjective(
-            f"The model's parameters are of {', '.join(sorted(kinds)) or 'no'} type.",
-            remedy="Use one floating-point type for all of them.",
-        )
+    for name, p in model.named_parameters():
+        if isinstance(p, torch.nn.parameter.UninitializedParameter):
+            raise InvalidObjective(
+                f"{name} has no shape yet: its module is a lazy one.",
+                remedy="Run one batch through the model first: model(inputs[:1]).",
+            )
+    check_precision({str(p.dtype) for p in parameters}, f"a {type(model).__name__}")
     frozen = [name for name, p in model.named_parameters() if not p.requires_grad]
     if frozen:
         raise InvalidObjective(
@@ -324,9 +342,10 @@ def _check_module(model: Any) -> None:  # noqa: ANN401 - whatever a user passes
                 "parameters, which nodes would not agree on.",
                 remedy="Use GroupNorm or LayerNorm, or track_running_stats=False.",
             )
-        if isinstance(part, _DropoutNd) and part.p > 0 and model.training:
+        dropped = part.p if isinstance(part, _DropoutNd) else getattr(part, "dropout", 0.0)
+        if isinstance(dropped, int | float) and dropped > 0 and model.training:
             raise InvalidObjective(
-                f"{called} ({type(part).__name__}, p={part.p:g}) is in training mode: it would "
+                f"{called} ({type(part).__name__}, p={dropped:g}) is in training mode: it would "
                 "draw masks that no key chooses, and no replay could repeat.",
                 remedy="Call model.eval() first, which turns it off, or take it out; l2 and "
                 "minibatches regularise, too.",
@@ -339,13 +358,20 @@ def _check_module(model: Any) -> None:  # noqa: ANN401 - whatever a user passes
         )
 
 
-def _tensors(data: Any) -> tuple[torch.Tensor, torch.Tensor, int | None]:  # noqa: ANN401
-    """Return inputs, targets, and the batch size of a loader."""
+def _tensors(data: Any, batch: int | None) -> tuple[torch.Tensor, torch.Tensor, int | None]:  # noqa: ANN401
+    """Return inputs, targets, and how many samples a round takes."""
     from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
-    batch, collate = None, default_collate
+    collate = default_collate
     if isinstance(data, DataLoader):
-        batch, collate, data = data.batch_size, data.collate_fn, data.dataset
+        collate = data.collate_fn
+        if batch is None and data.batch_size is None:
+            raise InvalidObjective(
+                "The loader has no batch size of its own, but a sampler of batches or none.",
+                remedy="Say how many samples a round takes: batch=32.",
+            )
+        batch = data.batch_size if batch is None else batch
+        data = data.dataset
     if isinstance(data, IterableDataset) or hasattr(data, "__next__"):
         raise InvalidObjective(
             f"The data are a {type(data).__name__}, which can be read once and not be asked for a "
@@ -354,7 +380,7 @@ def _tensors(data: Any) -> tuple[torch.Tensor, torch.Tensor, int | None]:  # noq
             "chooses its samples.",
         )
     if isinstance(data, Dataset):
-        data = collate([data[k] for k in range(len(data))])
+        data = _read(data, collate)
     pair = isinstance(data, tuple | list) and len(data) == 2
     if not pair or not all(isinstance(part, torch.Tensor | np.ndarray) for part in data):
         raise InvalidObjective(
@@ -365,3 +391,35 @@ def _tensors(data: Any) -> tuple[torch.Tensor, torch.Tensor, int | None]:  # noq
     inputs, targets = (torch.as_tensor(part).detach() for part in data)
     check_pair(tuple(inputs.shape), tuple(targets.shape))
     return inputs, targets, batch
+
+
+def _read(dataset: Any, collate: Callable[[list[Any]], Any]) -> Any:  # noqa: ANN401
+    """Return all samples of a dataset side by side."""
+    kind = type(dataset).__name__
+    try:
+        count = len(dataset)
+    except (TypeError, NotImplementedError) as error:
+        raise InvalidObjective(
+            f"A {kind} does not say how many samples it has.",
+            remedy="Give it __len__, or pass tensors.",
+        ) from error
+    if not count:
+        raise InvalidObjective(f"The {kind} is empty.", remedy="Pass at least one sample.")
+    samples = []
+    for k in range(count):
+        try:
+            samples.append(dataset[k])
+        except Exception as error:
+            raise InvalidObjective(
+                f"Sample {k} of the {count} that a {kind} says it has cannot be read: "
+                f"{type(error).__name__}: {error}",
+                remedy="Let __len__ say how many there are, and __getitem__ return each of them.",
+            ) from error
+    try:
+        return collate(samples)
+    except Exception as error:
+        said = str(error).partition("\n")[0][:200]
+        raise InvalidObjective(
+            f"The samples of a {kind} cannot be put side by side: {type(error).__name__}: {said}",
+            remedy="Give them one shape and one type, for instance by padding or cropping.",
+        ) from error

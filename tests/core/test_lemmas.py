@@ -191,7 +191,9 @@ def test_thm_cvx_and_prop_certc_hold_on_runs(seed):
         bq.Departure(int(node), int(t))
         for node, t in zip(rng.permutation(8)[:3], (30, 60, 200), strict=True)
     ]
-    run = bq.solve(problem, bq.graphs.ring(8), departures=leaving, rounds=500)
+    run = bq.solve(
+        problem, bq.graphs.ring(8), departures=leaving, rounds=500, will=bq.wills.Consensus()
+    )
     assert {record.choice for record in run.departures} == {"consensus"}
     for label in (
         "thm:cvx (i)",

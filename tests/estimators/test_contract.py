@@ -186,3 +186,14 @@ def test_what_has_not_converged_is_said():
         )
     exact = SiloRidge().fit(X, [0.0, 1.0, 2.0, 3.0])
     assert model.coef_ == pytest.approx(exact.coef_, abs=1e-8)
+    assert (model.finished_by_, exact.finished_by_) == ("rounds", "sums")
+
+
+def test_a_memory_of_samples_is_finished_by_the_estimator(cancer):
+    X, y, places = cancer
+    X, leaving = StandardScaler().fit_transform(X), [bq.Departure("charite", 20)]
+    model = SiloLogisticRegression(
+        fit_intercept=False, will=bq.wills.Replay(), departures=leaving, rounds=25
+    ).fit(X, y, silos=places)
+    assert model.finished_by_ == "estimator"
+    assert model.score(X, y) > 0.9

@@ -109,6 +109,42 @@ def test_a_loss_of_parameters_and_a_batch_is_enough():
     np.testing.assert_allclose(one.hvp(x, x), other.hvp(x, x), atol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_without_outputs_the_hessian_is_raised_until_it_is_not_negative(seed):
+    X, y = data(seed)
+    one = Silo(whole, params(), (X, y), l2=1e-3)
+    x = np.random.default_rng(seed).standard_normal(one.dim)
+    least = np.linalg.eigvalsh(one.hessian(x))[0]
+    raised = np.linalg.eigvalsh(one.convexified.hessian(x))
+    assert least < -1e-3
+    assert one.l2 - 1e-9 <= raised[0] < one.l2 - least  # by little more than it takes
+
+
+def test_without_outputs_a_convex_loss_keeps_its_hessian():
+    X, y = data(2)
+    signs = np.where(y > 0, 1.0, -1.0)
+
+    def logistic(w, batch):
+        return jnp.mean(jnp.logaddexp(0.0, -batch[1] * (batch[0] @ w)))
+
+    theirs = Silo(logistic, jnp.zeros(5), (X, signs), l2=0.1)
+    x, v = np.random.default_rng(0).standard_normal((2, 5))
+    ours = bq.Logistic(X, signs, 0.1)
+    np.testing.assert_allclose(theirs.convexified.hvp(x, v), ours.hvp(x, v), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "will",
+    [bq.wills.Trust(), bq.wills.Adaptive(), bq.wills.Drift(2), bq.wills.FullHessian()],
+    ids=lambda will: will.title,
+)
+def test_without_outputs_every_will_leaves_what_is_not_negative(will):
+    losses = bq.Problem([Silo(whole, params(), data(i), l2=1e-3, batch=4) for i in range(6)])
+    run = solved(losses, will=will)
+    assert run.invariant_gap.max() < 1e-12
+    assert all(memory.curvature[0] >= -1e-9 for memory in run.inherited.values())
+
+
 def test_the_same_minibatch_run_bit_for_bit_on_every_engine():
     losses = problem()
     rows = solved(losses)

@@ -359,8 +359,9 @@ def test_adaptive_does_not_need_the_optimum_and_does_not_get_it(make):
         assert one.choice == other.choice
         assert one.predicted == other.predicted
         # what each size would cost
-        assert {one.choice} < set(one.predicted) <= {"drift", "consensus", "full"}
-        assert all(f"with {size} vectors" in one.why for size in ("2", f"{one.vectors:g}"))
+        assert {one.choice} < set(one.predicted) <= {"none", "drift", "consensus", "sketch", "full"}
+        told = ("1 vector", "2 vectors", f"{one.vectors:g} vectors")
+        assert all(f"with {size}" in one.why for size in told)
         assert set(one.hindsight) == set(one.predicted)
         assert other.hindsight == {}
     with pytest.raises(bq.errors.OptimumUnknown):
@@ -674,3 +675,33 @@ def test_curvature_over_a_way_that_is_rounding_is_the_midpoint():
         )
         (record,) = run.departures
         assert record.legacy.eta == pytest.approx(problem.objective(0).curvature.midpoint)
+
+
+@pytest.mark.parametrize(
+    ("dim", "sizes"),
+    [
+        (2, {"none": 1, "drift": 2, "full": 3.5}),
+        (9, {"none": 1, "drift": 2, "sketch": 4, "full": 7}),
+        (24, {"none": 1, "drift": 2, "sketch": 10, "full": 14.5}),
+    ],
+)
+def test_the_record_says_what_each_size_would_have_cost(dim, sizes):
+    """One vector, two, some directions and the whole Hessian, whatever of these was sent."""
+    problem = bq.problems.quadratics(n=8, dim=dim, mu=1.0, L=30.0, seed=1)
+    run = bq.solve(
+        problem,
+        bq.graphs.ring(8),
+        departures=[bq.Departure(2, 60)],
+        method=bq.methods.GradientTracking(),
+        rounds=60,
+    )
+    (record,) = run.departures
+    two = "drift" if "drift" in record.predicted else "consensus"
+    expected = {two if name == "drift" else name: size for name, size in sizes.items()}
+    assert set(record.predicted) == set(record.hindsight) == set(expected)
+    for name, size in expected.items():
+        vectors = f"{size:g} vector{'s' if size != 1 else ''}"
+        if name != "full" or dim > 2:
+            assert f"by {record.predicted[name]:.2g} with {vectors}" in record.why
+    assert record.predicted["full"] <= 1e-9 * record.predicted["none"]
+    assert record.predicted["none"] > record.predicted[two]

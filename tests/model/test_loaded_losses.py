@@ -482,3 +482,23 @@ def test_a_file_that_does_not_fit_is_refused_by_line(tmp_path):
     with pytest.raises(InvalidData, match='line 5, column "ill": is "perhaps"') as caught:
         load()
     assert "no, yes" in caught.value.remedy
+
+
+def test_a_leaver_finds_its_own_minimiser_where_its_data_are():
+    """Without a prediction to go by, a memory is exact at the iterate and at the own minimiser."""
+    rng = np.random.default_rng(3)
+    losses = [
+        bq.Softmax(rng.standard_normal((30, 3)) + k, rng.integers(3, size=30), 3, 0.05)
+        for k in range(4)
+    ]
+    away = [bq.Loaded(Counting(one), dim=9, curvature=one.curvature) for one in losses]
+    here, there = (
+        bq.solve(
+            bq.Problem(some), bq.graphs.complete(4), departures=[bq.Departure(3, 4)], rounds=30,
+            method=bq.NIDS(), optimum=None,
+        )
+        for some in (losses, away)
+    )  # fmt: skip
+    assert "own minimiser" in here.departures[0].why
+    assert here.departures[0].why == there.departures[0].why
+    assert here.x.tobytes() == there.x.tobytes()

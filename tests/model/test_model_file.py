@@ -196,3 +196,22 @@ def test_what_is_no_file_or_too_deep_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "none.json", deep, whole):
         with pytest.raises(BequestError):
             bq.load_model(path)
+
+
+def test_rows_of_an_array_are_columns_in_order_or_refused_in_words():
+    model = made("logistic")
+    wanted = model.predict_proba({"age": [40.0], "weight": [70.0], "sex": ["f"]})
+    for rows in ([[40.0, 70.0, "f"]], np.array([[40.0, 70.0, "f"]], dtype=object)):
+        assert np.array_equal(model.predict_proba(rows), wanted)
+    masked = np.ma.masked_array([[1.0, 2.0, 3.0]], [[True, False, False]])
+    for rows, words in (
+        ([[1.0, 2.0], [3.0]], "do not all have the same length"),
+        (masked, "masked"),
+        (np.array([[1.0, None, "f"]], dtype=object), "neither numbers nor text"),
+        ([1.0, 2.0, 3.0], "needs 3 columns"),
+    ):
+        with pytest.raises(InvalidData, match=words):
+            model.predict(rows)
+    model.coef[0, 0] = 1e300
+    with pytest.raises(InvalidData, match="row 2: its score is beyond"):
+        model.predict([[51.5, 70.0, "f"], [1e300, 70.0, "f"]])

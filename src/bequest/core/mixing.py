@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scipy.sparse import csr_array
 
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 # Below this many nodes one dense product beats the overhead of a sparse one (benchmarks/rounds.py).
 DENSE_NODES = 128
+# Messages of more numbers than this are averaged where they lie: bringing them side by side for one
+# dense product would cost more than the product (benchmarks/models.py).
+LONG_MESSAGE = 1 << 13
+# They go through the cache in pieces of so many numbers, which BLAS leaves to one thread.
+_PIECE = 1 << 13
 # Up to this many nodes the spectrum is computed exactly; beyond, by Lanczos.
 EXACT_SPECTRUM_NODES = 400
 
@@ -46,6 +51,22 @@ def metropolis(edges: Indices, nodes: int) -> csr_array:
         ),
         shape=(nodes, nodes),
     )
+
+
+def weigh(shares: Sequence[float], rows: Sequence[Vector], out: Vector) -> None:
+    """Write the weighted sum of long rows into ``out``, in their order.
+
+    Piece by piece: so that what comes out depends on nothing but the rows, neither on what is
+    computed beside them nor on how many threads BLAS has.
+    """
+    from scipy.linalg.blas import daxpy
+
+    for begin in range(0, out.size, _PIECE):
+        part = slice(begin, begin + _PIECE)
+        total = out[part]
+        np.multiply(rows[0][part], shares[0], total)
+        for share, row in zip(shares[1:], rows[1:], strict=True):
+            daxpy(row[part], total, a=share)  # in place
 
 
 def laplacian(weights: csr_array) -> csr_array:

@@ -64,6 +64,54 @@ def advance(
         x, z, g = x_next, z_next, g_next
 
 
+class Strides:
+    """Rounds of long rows, one at a time: what was computed stays where it is, uncopied.
+
+    Args:
+        state: x, z and g of all nodes.
+        method: how nodes iterate.
+        local: what the rounds of the epoch go by.
+        hear: makes what nodes hear of what they say.
+        gradient: writes gradients into its second argument.
+    """
+
+    def __init__(
+        self,
+        state: tuple[Matrix, Matrix, Matrix],
+        *,
+        method: Method,
+        local: Local,
+        hear: Hear,
+        gradient: Gradient,
+    ) -> None:
+        self._method, self._local, self._hear, self._gradient = method, local, hear, gradient
+        self.state = (state[0].copy(), state[1].copy(), state[2].copy())
+        self._room, self._there, self._spare = (np.empty_like(state[0]) for _ in range(3))
+
+    def advance(self, t: int) -> tuple[Matrix, Matrix, Matrix]:
+        """Return the state after round t, in arrays that hold until the next round."""
+        method, (x, z, g) = self._method, self.state
+        now = method.at(self._local, t)
+        said = method.message(x, z, now, self._room)
+        there, kept = method.advance(x, z, said, self._hear(said), now, self._there)
+        if there is self._there:
+            self._there = x
+        else:
+            there = _of_its_own(there, (x, z, *said))
+        kept = _of_its_own(kept, (x, z, there, *said))
+        self._gradient(there, self._spare)
+        kept += self._spare
+        kept -= g
+        self.state, self._spare = (there, kept, self._spare), g
+        return self.state
+
+
+def _of_its_own(found: Matrix, taken: tuple[Matrix, ...]) -> Matrix:
+    """Return an array that nothing else is written to."""
+    own = found.flags.owndata and not any(found is other for other in taken)
+    return found if own else found.copy()
+
+
 def averages(mix: Mix) -> Hear:
     """Return W times what nodes say; ``mix`` is that product."""
     return lambda said: tuple([mix(one) for one in said])

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Matrix, Tensor, Vector
 
+# How the name of a loss begins whose penalty is among its parameters, since it leaves some
+# coordinates alone: two of these are not one with twice the samples.
+PENALISED = "penalised "
 # How many points are drawn from a cluster that spreads; more where it has so many directions that
 # fewer than two points for each would be left.
 _DRAWN, _PER_DIRECTION = 64, 2
@@ -188,13 +191,14 @@ def merged(parts: Iterable[Clusters]) -> tuple[Clusters, ...]:
     """Return fewer clusters: those of one form and one label become one, of the rank they had.
 
     Shares, means and, up to the rank, covariances of the sum are kept. Points stay points: merging
-    them would leave only their mean.
+    them would leave only their mean. So do losses with a penalty of their own, which would count
+    once.
     """
     kept: list[Clusters] = []
     groups: dict[tuple[object, ...], list[Clusters]] = {}
     for part in parts:
         alike = part.form, part.width, part.rank, bool(part.labels.size), part.sign
-        if part.rank:
+        if part.rank and not part.form[0].startswith(PENALISED):
             groups.setdefault(alike, []).append(part)
         else:
             kept.append(part)

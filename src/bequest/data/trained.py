@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from scipy.special import expit, softmax
 
+from bequest.core.arrays import refuse_masked
 from bequest.data.recipe import Number, Recipe
 from bequest.data.tables import Table, as_table
 from bequest.errors import InvalidData, InvalidResult, OptimumUnknown
@@ -102,13 +103,22 @@ class TrainedModel:
             return read_table(rows)
         if isinstance(rows, np.ndarray | list):
             needs = self.recipe.needs
-            array = np.asarray(rows)
+            refuse_masked(rows, "The rows", InvalidData)
+            try:
+                array = np.asarray(rows)
+            except ValueError as error:
+                raise InvalidData(
+                    "The rows do not all have the same length.",
+                    remedy=f"Pass {len(needs)} numbers or texts for every row.",
+                ) from error
             if array.ndim != 2 or array.shape[1] != len(needs):
                 raise InvalidData(
                     f"The rows have shape {array.shape}, and the model needs {len(needs)} columns.",
                     remedy="Pass the columns " + ", ".join(needs[:12]) + ", in this order.",
                 )
-            return Table(dict(zip(needs, array.T, strict=True)), "the array")
+            # columns of an array of objects are numbers or texts each
+            columns = [np.array(one.tolist()) if one.dtype == object else one for one in array.T]
+            return Table(dict(zip(needs, columns, strict=True)), "the array")
         return as_table(rows)
 
     def save(self, path: str | Path) -> None:

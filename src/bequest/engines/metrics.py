@@ -169,13 +169,15 @@ def _totals(X: Tensor) -> Matrix:
 def _farthest(X: Tensor, centre: Tensor) -> Vector:
     """Return, per slot, the largest distance of a node to the centre of the slot."""
     if X.shape[2] > _WIDE:
-        # Long rows go through the cache in pieces: as one array they would have to be made first.
-        total = np.zeros(X.shape[:2])
-        for begin in range(0, X.shape[2], _WIDE):
-            part = slice(begin, begin + _WIDE)
-            apart = X[:, :, part] - centre[:, :, part]
-            total += np.einsum("snd,snd->sn", apart, apart)
-        return np.asarray(np.sqrt(total.max(axis=1)))
+        # Row by row: as one array the differences would have to be made first.
+        apart = np.empty(X.shape[2])
+        squared = np.zeros(X.shape[0])
+        for slot, rows in enumerate(X):
+            for row in rows:
+                np.subtract(row, centre[slot % len(centre), 0], apart)
+                square = np.einsum("d,d->", apart, apart)  # BLAS would wake up all its threads
+                squared[slot] = np.maximum(squared[slot], square)
+        return np.asarray(np.sqrt(squared))
     rows = _several(X)
     repeats = rows.shape[2] // X.shape[2]
     offset = (rows - np.tile(centre, (1, 1, repeats))).reshape(X.shape)

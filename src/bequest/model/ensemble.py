@@ -12,6 +12,7 @@ from bequest.core import directions, minimise
 from bequest.core.legacy import Legacy
 from bequest.errors import OptimumUnknown
 from bequest.model.objectives.base import Objective
+from bequest.model.objectives.loaded import Loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -273,11 +274,19 @@ class Ensemble:
         return int(work / each)
 
 
-def own_minimiser(objective: Objective) -> Vector | None:
-    """Return the minimiser of one loss, or None if there is none or it takes too much work."""
-    alone = Ensemble(objective.dim, [(np.array([0]), objective.stack([objective]))])
+def own_minimiser(
+    objective: Objective, at: Vector | None = None, pull: float = 0.0
+) -> Vector | None:
+    """Return the minimiser of one loss, or None if there is none or it takes too much work.
+
+    Of the loss and pull/2 |x - at|^2, where that is given. Only the decision of a will asks, on the
+    host of the loss, which is loaded there.
+    """
+    loss = objective.load() if isinstance(objective, Loaded) else objective
+    alone = Ensemble(loss.dim, [(np.array([0]), loss.stack([loss]))])
+    held = Legacy.zero(loss.dim) if at is None else Legacy(pull, -pull * at, 0.0)
     try:
-        return alone.minimiser(Legacy.zero(objective.dim), work=_AFFORDABLE)
+        return alone.minimiser(held, at, work=_AFFORDABLE)
     except OptimumUnknown:
         return None
 

@@ -255,6 +255,14 @@ def _check_models(members: list[Objective]) -> None:
             remedy="Give all nodes one architecture (the same layers, shapes and loss); parameters "
             "may begin anywhere.",
         )
+    forms = {i: m.sample_form for i, m in enumerate(members) if isinstance(m, Network)}
+    odd = [i for i in forms if forms[i] != forms[min(forms)]]
+    if odd:
+        raise InvalidObjective(
+            f"The samples of nodes {min(forms)} and {odd[0]} differ: {forms[min(forms)]}, and "
+            f"{forms[odd[0]]}.",
+            remedy="Give the samples of all nodes one shape and one type, for instance by padding.",
+        )
 
 
 def _away(groups: list[tuple[Indices, Stack]]) -> tuple[int, ...]:

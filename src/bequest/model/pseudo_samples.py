@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, hstack, issparse
 
-from bequest.core.samples import Clusters, principal
+from bequest.core.samples import PENALISED, Clusters
 from bequest.errors import BequestError, InvalidObjective, InvalidWill
 from bequest.model.objectives.linear import Huber, LeastSquares, Logistic
 from bequest.model.objectives.loaded import Loaded
 from bequest.model.objectives.minibatches import Minibatches
 from bequest.model.objectives.samples import SampleLoss, SampleStack
 from bequest.model.objectives.softmax import Softmax
+from bequest.model.sample_statistics import close_up, statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from bequest.core.legacy import Legacy
     from bequest.core.samples import Evaluated
     from bequest.model.objectives.base import Objective
+    from bequest.model.objectives.rows import Features
     from bequest.model.outcome import Outcome
     from bequest.model.problem import Problem
 
@@ -42,19 +44,21 @@ class SampleTable:
 
     Attributes:
         form: which loss, and its parameters.
-        rows: the samples, one row each.
+        rows: the samples, one row each, dense or sparse.
         labels: their classes; None where the target is a number.
         targets: these numbers; None where there are classes.
-        share: how much a sample counts in the loss.
-        l2: of the loss.
+        share: how much a sample of weight one counts in the loss.
+        l2: of the loss; 0 where the penalty is part of the form.
+        weights: of the samples; None where all have weight one.
     """
 
     form: tuple[str, tuple[float, ...]]
-    rows: Matrix
+    rows: Features
     labels: Vector | None
     targets: Vector | None
     share: float
     l2: float
+    weights: Vector | None = None
 
 
 @runtime_checkable
@@ -97,20 +101,35 @@ def table_of(objective: Objective) -> SampleTable:
             remedy="Use another will for this node, such as wills.Adaptive(), or a loss with "
             "samples: Logistic, Softmax, LeastSquares, Huber, bequest.torch or bequest.jax.",
         )
-    if loss.sample_weight is not None or loss.unpenalised or issparse(loss.X):
-        raise InvalidWill(
-            f"A {type(loss).__name__} with sample weights, sparse samples or coefficients without "
-            "a penalty cannot be replayed: points stand for samples that count alike.",
-            remedy="Use another will for this node, such as wills.Adaptive().",
-        )
     classes = isinstance(loss, Logistic | Softmax)
-    return SampleTable(
+    l2 = loss.l2
+    if loss.unpenalised and l2:  # a memory's own penalty would bend all coordinates alike
+        form, l2 = (PENALISED + form[0], (*form[1], l2, *map(float, loss.unpenalised))), 0.0
+    table = SampleTable(
         form,
         loss.X,
         loss.y if classes else None,
         None if classes else loss.y,
         1.0 / loss.divisor,
-        loss.l2,
+        l2,
+        loss.sample_weight,
+    )
+    return table if table.weights is None else _that_count(table, table.weights)
+
+
+def _that_count(table: SampleTable, weights: Vector) -> SampleTable:
+    """Return the samples that have a weight at all."""
+    kept = np.flatnonzero(weights)
+    if not kept.size:
+        raise InvalidWill(
+            "Every sample of the node has weight 0: there is nothing to replay.",
+            remedy="Use another will for this node, such as wills.Forgetful().",
+        )
+    labels, targets = (
+        None if part is None else part[kept] for part in (table.labels, table.targets)
+    )
+    return replace(
+        table, rows=table.rows[kept], labels=labels, targets=targets, weights=weights[kept]
     )
 
 
@@ -127,7 +146,7 @@ def moments(
     (``_widened``): it has to tell apart what lies around their means, whichever way.
     """
     found = _of_clusters(table, key, rank, [rows for rows, _ in _classes(table)])
-    linear = convex or table.form[0] in OURS
+    linear = convex or table.form[0].removeprefix(PENALISED) in OURS
     return found if linear or table.labels is None else _widened(found, table)
 
 
@@ -154,15 +173,17 @@ def centroids(table: SampleTable, count: int, key: tuple[int, int]) -> Clusters:
             clusters += [rows[[j]] for j in range(rows.size)]
             continue
         rng = np.random.default_rng([*key, k])
-        _, nearest = kmeans2(points[rows], share, minit="++", rng=rng)
+        _, nearest = kmeans2(close_up(points[rows], rng), share, minit="++", rng=rng)
         clusters += [rows[nearest == j] for j in range(share) if (nearest == j).any()]
     return _of_clusters(table, key, 0, clusters)
 
 
-def _points(table: SampleTable) -> Matrix:
+def _points(table: SampleTable) -> Features:
     """Return the samples with their targets beside them, where these are numbers."""
     if table.targets is None:
         return table.rows
+    if issparse(table.rows):
+        return csr_array(hstack([table.rows, csr_array(table.targets[:, None])]))
     return np.column_stack([table.rows, table.targets])
 
 
@@ -178,21 +199,19 @@ def _of_clusters(
     table: SampleTable, key: tuple[int, int], rank: int, clusters: list[Indices]
 ) -> Clusters:
     points = _points(table)
-    means = np.array([points[rows].mean(axis=0) for rows in clusters])
-    spread = np.array(
-        [
-            principal((points[rows] - mean) / np.sqrt(rows.size), rank)
-            for rows, mean in zip(clusters, means, strict=True)
-        ]
-    )
+    found = []
+    for rows in clusters:
+        weights = None if table.weights is None else table.weights[rows]
+        found.append(statistics(points[rows], weights, rank))
+    spread = np.array([factors for _, _, factors in found])
     used = int((np.abs(spread).max(axis=(0, 2)) > 0).sum()) if spread.size else 0
     labels = [] if table.labels is None else [table.labels[rows[0]] for rows in clusters]
     return Clusters(
         (key[0],),
         table.form,
-        np.array([rows.size * table.share for rows in clusters]),
+        np.array([total * table.share for total, _, _ in found]),
         np.array(labels, dtype=float),
-        means,
+        np.array([mean for _, mean, _ in found]),
         spread[:, :used],
         key,
     )
@@ -236,13 +255,12 @@ def evaluated(samples: Clusters, objective: Objective) -> Evaluated:
         InvalidObjective: it cannot.
     """
     points, labels, weights = points_of(samples)
-    name, parameters = samples.form
-    if name in OURS:
-        return _weighted(name, parameters, points, labels, weights)
+    if samples.form[0].removeprefix(PENALISED) in OURS:
+        return _weighted(samples.form, points, labels, weights)
     loss = _inner(objective)
     if not isinstance(loss, Replayable):
         raise InvalidObjective(
-            f"A {type(loss).__name__} cannot replay samples of a loss called {name!r}.",
+            f"A {type(loss).__name__} cannot replay samples of a loss called {samples.form[0]!r}.",
             remedy="Let all nodes hold losses of one form, or use a will without samples.",
         )
     return loss.replayed(samples, points, labels, weights)
@@ -273,41 +291,75 @@ def can_draw(samples: Clusters, objective: Objective, dim: int) -> bool:
 
 def _fits(samples: Clusters, objective: Objective, dim: int) -> bool:
     """Whether they have the form of what a node with that objective evaluates."""
-    name, parameters = samples.form
     features = samples.width - (0 if samples.labels.size else 1)
     labels = samples.labels
+    try:
+        name, parameters, _, free = _parsed(samples.form)
+    except ValueError:
+        return False
+    if not all(0 <= column < features for column in free):
+        return False
     match name:
         case "logistic":
             own = features == dim and bool(np.isin(labels, (-1.0, 1.0)).all()) and labels.size > 0
         case "softmax":
-            classes = parameters[0] if parameters else 0.0
+            classes = parameters[0]
             whole = classes >= 2 and float(classes).is_integer() and features * classes == dim
             own = whole and labels.size > 0 and bool(np.isin(labels, np.arange(classes)).all())
         case "least squares":
             own = features == dim and not labels.size
         case "huber":
-            own = features == dim and not labels.size and bool(parameters) and parameters[0] > 0
+            own = features == dim and not labels.size and parameters[0] > 0
         case _:
             loss = _inner(objective)
             return isinstance(loss, Replayable) and loss.table().form == samples.form
     return own
 
 
+# How many parameters each of our losses has.
+_PARAMETERS = {LOGISTIC: 0, SOFTMAX: 1, LEAST_SQUARES: 0, HUBER: 1}
+
+
+def _parsed(
+    form: tuple[str, tuple[float, ...]],
+) -> tuple[str, tuple[float, ...], float, tuple[int, ...]]:
+    """Return name, parameters, penalty, and the columns that the penalty leaves alone.
+
+    Raises:
+        ValueError: it is none of our losses' forms, though it is called like one.
+    """
+    name, numbers = form
+    bare = name.removeprefix(PENALISED)
+    if bare not in OURS:
+        return name, numbers, 0.0, ()
+    parameters, rest = numbers[: _PARAMETERS[bare]], numbers[_PARAMETERS[bare] :]
+    if len(parameters) < _PARAMETERS[bare] or (bare == name) != (not rest):
+        raise ValueError(f"{numbers} are no parameters of {name}")
+    if not rest:
+        return bare, parameters, 0.0, ()
+    l2, free = rest[0], rest[1:]
+    if l2 < 0 or not all(float(column).is_integer() for column in free):
+        raise ValueError(f"{rest} are no penalty")
+    return bare, parameters, l2, tuple(int(column) for column in free)
+
+
 def _weighted(
-    name: str, parameters: tuple[float, ...], points: Matrix, labels: Vector, weights: Vector
+    form: tuple[str, tuple[float, ...]], points: Matrix, labels: Vector, weights: Vector
 ) -> SampleLoss:
     """Return one of our own losses on points that do not all count alike."""
+    name, parameters, l2, free = _parsed(form)
 
     def made(rows: Matrix) -> SampleLoss:
         match name:
             case "logistic":
-                return Logistic(rows, labels, 0.0, divisor=1.0)
+                return Logistic(rows, labels, l2, divisor=1.0, unpenalised=free)
             case "softmax":
-                return Softmax(rows, labels, int(parameters[0]), 0.0, divisor=1.0)
+                classes = int(parameters[0])
+                return Softmax(rows, labels, classes, l2, divisor=1.0, unpenalised=free)
             case "least squares":
-                return LeastSquares(rows, labels, 0.0, divisor=1.0)
+                return LeastSquares(rows, labels, l2, divisor=1.0, unpenalised=free)
             case "huber":
-                return Huber(rows, labels, parameters[0], 0.0, divisor=1.0)
+                return Huber(rows, labels, parameters[0], l2, divisor=1.0, unpenalised=free)
         raise KeyError(name)
 
     loss = made(points)

@@ -198,12 +198,20 @@ class Run(Shown):
         return certify(self)
 
     def raise_for_status(self) -> Run:
-        """Return the run, or raise Diverged if it did."""
+        """Return the run, or raise Diverged if it did, or if no node is left."""
         if self.status is Status.DIVERGED:
             raise Diverged(
                 f"The run diverged with step {self.step:.3g}.",
                 remedy="Use a smaller step, or step=None to have one chosen; "
                 "cap the weight of PointOnly wills.",
+            )
+        if self.status is Status.LOST:
+            first = next((r for r in self.departures if r.failed), self.departures[-1])
+            raise Diverged(
+                f"No node is left, and nothing is remembered. Node {first.node} was lost after "
+                f"round {first.round}: {first.why}.",
+                remedy="Use a smaller step if a gradient was not finite; checkpoints and buddies "
+                "let others remember a node that fails.",
             )
         return self
 

@@ -347,7 +347,8 @@ class Node(Dispatcher):
             self.ident,
             arrange,
             message,
-            method.vectors * self.x.size,
+            self.x.size,
+            vectors=method.vectors,
             differences=method.hears_differences,
         )
         self.kept.begin(arrange.wards)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.core import mixing
+
 if TYPE_CHECKING:
     from bequest.core.arrays import Matrix, Vector
     from bequest.protocol.messages import Arrange, Begin
@@ -34,7 +36,8 @@ class Place:
         ident: the node.
         arrange: what it has prepared.
         begin: how the epoch began.
-        width: how many numbers a message of a round has.
+        dim: how many numbers a vector has.
+        vectors: how many of them a message of a round has.
         differences: whether the node hears how far it is from the average, or the average.
 
     Attributes:
@@ -47,10 +50,18 @@ class Place:
     """
 
     def __init__(
-        self, ident: int, arrange: Arrange, begin: Begin, width: int, *, differences: bool
+        self,
+        ident: int,
+        arrange: Arrange,
+        begin: Begin,
+        dim: int,
+        *,
+        vectors: int,
+        differences: bool,
     ) -> None:
         assert arrange.neighbours is not None  # noqa: S101 - a node that begins an epoch is in it
         self.arrange, self.begin = arrange, begin
+        width = vectors * dim
         # A node without neighbours talks to itself, so that its rounds are events too.
         self.talks_to = arrange.neighbours or (ident,)
         order = sorted({*arrange.neighbours, ident})
@@ -64,6 +75,7 @@ class Place:
         named = (node for member, inside in begin.roster for node in (member, *inside))
         self.others = frozenset(named) - {ident}
         self.payload_shape = (width,)
+        self._dim = dim
         self.inboxes = tuple(
             Inbox(np.empty((len(order), width)), [False] * len(order), len(self.talks_to))
             for _ in range(2)
@@ -78,11 +90,20 @@ class Place:
         """Return the average of the messages of round t, or the node's own less it, times c."""
         rows = self.inboxes[t & 1].rows
         if not self._differences:
+            if rows.shape[1] > mixing.LONG_MESSAGE:
+                return self._long_average(rows)
             average: Vector = self.weights.dot(rows)
             return average
         # What one end of an edge gains the other loses, to the last digit.
         apart: Vector = self._pull.dot(rows[self._own_row] - rows)
         return apart
+
+    def _long_average(self, rows: Matrix) -> Vector:
+        heard = np.empty(rows.shape[1])
+        for begin in range(0, heard.size, self._dim):  # vector by vector
+            part = slice(begin, begin + self._dim)
+            mixing.weigh(self.weights.tolist(), list(rows[:, part]), heard[part])
+        return heard
 
     def couple(self, coupling: float) -> None:
         """Say what differences are multiplied with before they are heard."""

@@ -50,7 +50,7 @@ VERSION = 4
 # Earlier versions had no more than these, and what they lacked has a default.
 _READABLE = (1, 2, 3, 4)
 # The most memory that reading one message may take, unless one says otherwise.
-DEFAULT_LIMIT = 1 << 28
+DEFAULT_LIMIT = 1 << 30
 
 _MAGIC = b"BQST"
 _PREFIX = struct.Struct("<4sHBBQI")

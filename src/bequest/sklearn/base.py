@@ -15,10 +15,11 @@ from bequest.core.methods import NIDS
 from bequest.data.samples import pooled_divisor
 from bequest.data.tables import label_of
 from bequest.data.trained import TrainedModel, fates, plain_recipe, told
-from bequest.errors import InvalidData, OptimumUnknown
+from bequest.errors import InvalidData, InvalidMethod, OptimumUnknown
 from bequest.model.outcome import Status
 from bequest.model.problem import Problem
 from bequest.model.wills import Adaptive, FullHessian
+from bequest.phases import newton
 from bequest.sklearn.silos import silos_of
 from bequest.solver import solve
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 # Rounds after the last event: enough for the survivors to be near where they go, and for a run to
 # show it. The rest of the way is Newton's.
 _ROUNDS = 300
-# Up to this many unknowns a leaver bequeaths its whole Hessian, of 33,000 numbers at most.
+# Up to this many unknowns silos send whole Hessians, of 33,000 numbers at most: as farewells, and
+# for Newton steps at the end.
 _WHOLE = 256
 _CHOICES = {"finish": ("newton", "rounds"), "absent": ("warn", "error")}
 
@@ -57,13 +59,17 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
     weigh: ``"samples"``: every sample counts the same, as on the pooled table; ``"silos"``: every
         silo does.
     finish: ``"newton"``: the point that the rounds approach, the minimiser of what the survivors
-        hold, computed here by Newton steps; ``"rounds"``: the mean of where the rounds have led.
+        hold, by Newton steps whose gradient and Hessian they add up on the same engine;
+        ``"rounds"``: the mean of where the rounds have led.
 
     Attributes that all of them have after ``fit``:
 
     silos_: the names of the silos, in the order of the nodes of ``run_``.
     run_: the whole ``Run``. It holds the data of all silos, so that a pickled model leaves it out.
     n_iter_: how many rounds it had.
+    finished_by_: how the coefficients were found at its end: ``"sums"`` of the silos,
+        ``"rounds"``, or by the ``"estimator"`` itself, from the rows of all silos, where sums do
+        not do: beyond 256 unknowns, where a memory holds samples, and in some corners.
     """
 
     def _solve(
@@ -171,16 +177,25 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
         return coef, rows[:, -1] * _unit(X) - coef @ centre
 
     def _finished(self, run: Run) -> Vector:
-        """Return the model of the survivors."""
+        """Return the model of the survivors, and set how it was found."""
         if self.finish == "newton":
-            try:
-                return run.limit
-            except OptimumUnknown as error:
-                self._warn(f"Newton steps lead nowhere: {error.what}")
+            for name, way in {"sums": self._by_sums, "estimator": _here}.items():
+                self.finished_by_ = name
+                try:
+                    return way(run)
+                except (InvalidMethod, OptimumUnknown) as error:
+                    why = error.what
+            self._warn(f"Newton steps lead nowhere: {why}")
         elif run.status is not Status.CONVERGED:
             self._warn(f"The silos have not converged after {run.rounds} rounds.")
+        self.finished_by_ = "rounds"
         mean: Vector = run.x.mean(axis=0)
         return mean
+
+    def _by_sums(self, run: Run) -> Vector:
+        if run.problem.dim > _WHOLE:
+            raise InvalidMethod("Too many unknowns.", remedy="Find it here.")
+        return newton(run, engine=self.engine).x
 
     @staticmethod
     def _warn(what: str) -> None:
@@ -221,6 +236,10 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
 
+def _here(run: Run) -> Vector:
+    return run.limit
+
+
 def _unit(X: Features) -> float:
     """Return the size of the largest column: an intercept of that size is curved as much."""
     squares = X.multiply(X).mean(axis=0) if issparse(X) else np.mean(np.square(X), axis=0)
@@ -230,8 +249,8 @@ def _unit(X: Features) -> float:
 def _usual_will(dim: int) -> Will:
     """Return the whole Hessian, once per leaver, where that is no large message.
 
-    An intercept without a penalty puts a problem into the convex regime, in which ``Adaptive`` goes
-    by the paper's theorem and keeps a single curvature: that is a hundred times less exact here.
+    Beyond 15 unknowns ``Adaptive`` sends eight directions of it, which is less exact
+    (`bequest reproduce robustness`).
     """
     return FullHessian() if dim <= _WHOLE else Adaptive()
 

@@ -2,6 +2,7 @@
 
 from bequest.core.methods.base import Conditions, Local, Method
 from bequest.core.methods.decaying import Decaying
+from bequest.core.methods.momentum import Momentum
 from bequest.core.methods.plain import DGD
 from bequest.core.methods.primal_dual import ADMM, EXTRA, NIDS, ExactDiffusion
 from bequest.core.methods.tracking import DIGing, GradientTracking
@@ -18,4 +19,5 @@ __all__ = [
     "GradientTracking",
     "Local",
     "Method",
+    "Momentum",
 ]

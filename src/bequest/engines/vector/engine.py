@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypedDict, Unpack
 
 import numpy as np
 
@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     from bequest.engines.news import Line
     from bequest.engines.vector.row_by_row import Sampling
     from bequest.model.plan import Plan
+
+    class _Rules(TypedDict):
+        """What rounds go by."""
+
+        method: Method
+        local: Local
+        hear: Hear
+        gradient: Gradient
+
 
 # Rounds are kept in a window of about this many numbers per array and measured together: large
 # enough to make measuring cheap on small networks, small enough to stay in the cache.
@@ -153,6 +162,40 @@ def _stacked(legacies: list[Legacy]) -> tuple[Tensor, Matrix]:
     return factors, weights
 
 
+class _Window:
+    """Many rounds, each into a slot of its own: they are measured in one array operation."""
+
+    def __init__(
+        self, state: tuple[Matrix, Matrix, Matrix], length: int, **rules: Unpack[_Rules]
+    ) -> None:
+        self._slots: Tensor = np.empty((3, length + 1, *state[0].shape))
+        self._slots[:, 0], self._rules = state, rules
+
+    def advance(self, t: int, count: int) -> Tensor:
+        """Return x, z and g after rounds t+1..t+count; they hold until the next call."""
+        X, Z, G = slots = self._slots
+        rounds.advance(X, Z, G, rounds=count, after=t, **self._rules)
+        done = slots[:, 1 : count + 1]
+        slots[:, 0] = slots[:, count]
+        return done
+
+
+class _LongRows:
+    """The same for rows so long that a window holds one round."""
+
+    def __init__(
+        self, state: tuple[Matrix, Matrix, Matrix], length: int, **rules: Unpack[_Rules]
+    ) -> None:
+        _ = length
+        self._strides = rounds.Strides(state, **rules)
+
+    def advance(self, t: int, count: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return x, z and g after round t+1; they hold until the next call."""
+        _ = count
+        x, z, g = self._strides.advance(t + 1)
+        return x[None], z[None], g[None]
+
+
 class _VectorExecution:
     """One run under way."""
 
@@ -224,44 +267,33 @@ class _VectorExecution:
             return True
         members = self.members
         length = max(1, min(_WINDOW // members.X.size, _WINDOW_ROUNDS, stop - t))
-        X, Z, G = np.empty((3, length + 1, *members.X.shape))
-        X[0], Z[0], G[0] = members.X, members.Z, members.G
         pace, method = self.steps[-1].value, self.plan.method
         local = self.epoch.local(method, pace)
-        hear = self.epoch.hear(method, local.coupling)
-        gradient = self.epoch.gradients(members.sampling, t)
+        window = (_LongRows if length == 1 else _Window)(
+            (members.X, members.Z, members.G),
+            length,
+            method=method,
+            local=local,
+            hear=self.epoch.hear(method, local.coupling),
+            gradient=self.epoch.gradients(members.sampling, t),
+        )
         due = members.checkpoints_due(t, stop)
         members.histories.open(t, stop, members.nodes, members.X, members.Z, pace, due)
         while t < stop:
             count = min(length, stop - t)
-            rounds.advance(
-                X,
-                Z,
-                G,
-                rounds=count,
-                method=method,
-                local=local,
-                hear=hear,
-                gradient=gradient,
-                after=t,
-            )
-            done = slice(1, count + 1)
-            escaped = self.metrics.measure(t + 1, X[done], Z[done], G[done], target=members.target)
+            X, Z, G = window.advance(t, count)
+            escaped = self.metrics.measure(t + 1, X, Z, G, target=members.target)
             if escaped is not None:
-                members.X = X[escaped + 1].copy()
+                members.X = X[escaped].copy()
                 return False
-            members.histories.note(t + 1, X[done], Z[done])
-            members.keep_checkpoints(t + 1, X[done], Z[done], pace=pace)
-            if length == 1:
-                X, Z, G = X[::-1], Z[::-1], G[::-1]  # large arrays change places uncopied
-            else:
-                X[0], Z[0], G[0] = X[count], Z[count], G[count]
+            members.histories.note(t + 1, X, Z)
+            members.keep_checkpoints(t + 1, X, Z, pace=pace)
             t += count
             if self.progress is not None:
                 self.progress(t)
             # A round after which nodes come and go is measured once more, when they have.
             self._report(t - 1 if t in self.plan.schedule else t)
-        members.X, members.Z, members.G = X[0].copy(), Z[0].copy(), G[0].copy()
+        members.X, members.Z, members.G = X[-1].copy(), Z[-1].copy(), G[-1].copy()
         return True
 
     def _measure_now(self, t: int) -> bool:

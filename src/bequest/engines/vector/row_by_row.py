@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.core import mixing
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -76,29 +78,55 @@ def hear(weights: csr_array, coupling: float, *, differences: bool) -> Hear:
     for own in range(weights.shape[0]):
         row = weights[[own]]
         given = {int(j): float(w) for j, w in zip(row.indices, row.data, strict=True) if j != own}
-        order = sorted({*given, own})
         given[own] = 1.0 - math.fsum(given.values())
-        share = np.array([given[j] for j in order])
-        places.append((np.array(order), order.index(own), share, coupling * share))
+        places.append(given)
+    if differences:
+        return _differences(places, coupling)
+    orders = [sorted(given) for given in places]
+    shares = [[given[j] for j in order] for given, order in zip(places, orders, strict=True)]
+    # What was heard in a round is the state of the next one: two sets take turns.
+    sets: list[list[Matrix]] = [[], []]
 
+    def averages(said: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
+        dim = said[0].shape[1]
+        if len(said) * dim <= mixing.LONG_MESSAGE:
+            beside = np.concatenate(said, axis=1)
+            near = zip(shares, orders, strict=True)
+            heard = np.array([np.array(share).dot(beside[order]) for share, order in near])
+            return tuple([heard[:, k * dim : (k + 1) * dim] for k in range(len(said))])
+        sets.reverse()
+        if not sets[0]:
+            sets[0].extend(np.empty_like(one) for one in said)
+        for one, out in zip(said, sets[0], strict=True):
+            rows = list(one)
+            for own, (share, order) in enumerate(zip(shares, orders, strict=True)):
+                mixing.weigh(share, [rows[j] for j in order], out[own])
+        return tuple(sets[0])
+
+    return averages
+
+
+def _differences(places: list[dict[int, float]], coupling: float) -> Hear:
+    """Return what makes what nodes hear of how far they are from others."""
+    pulls = [
+        (sorted(given), coupling * np.array([given[j] for j in sorted(given)])) for given in places
+    ]
     room: list[Matrix] = []  # large arrays are dear to come by: these serve for all rounds
 
     def listen(said: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
         """Listen to all vectors of a message at once, as they lie in it."""
         nodes, dim = said[0].shape
         if not room:
-            most = max(order.size for order, *_ in places)
+            most = max(len(order) for order, _ in pulls)
             room.extend(np.empty((size, len(said) * dim)) for size in (most, nodes))
         near, heard = room
         parts = [slice(k * dim, (k + 1) * dim) for k in range(len(said))]
-        for own, (order, place, share, pull) in enumerate(places):
-            rows = near[: order.size]
+        for own, (order, pull) in enumerate(pulls):
+            rows = near[: len(order)]
             for part, one in zip(parts, said, strict=True):
                 for row, other in enumerate(order):
-                    rows[row, part] = one[other]
-            if differences:
-                np.subtract(rows[place].copy(), rows, rows)
-            np.dot(pull if differences else share, rows, heard[own])
+                    np.subtract(one[own], one[other], rows[row, part])
+            np.dot(pull, rows, heard[own])
         return tuple([heard[:, part] for part in parts])
 
     return listen

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from bequest.core.curvature import Curvature
 
 
+# The samples of so many rounds are found together, unless these are very many.
+_AHEAD, _INDICES = 16, 1 << 16
+
+
 class SampleKey(NamedTuple):
     """What says which samples a round takes."""
 
@@ -42,7 +46,8 @@ class SampleKey(NamedTuple):
         """Return that many of the samples, none of them twice, ascending."""
         if size >= samples:
             return np.arange(samples)
-        chosen = np.random.default_rng(self).choice(samples, size, replace=False, shuffle=False)
+        rng = np.random.default_rng(list(self))  # a tuple is taken apart twice as slowly
+        chosen = rng.choice(samples, size, replace=False, shuffle=False)
         return np.sort(chosen)
 
 
@@ -254,6 +259,7 @@ class _Sampling(Draws):
         self._loss, self._node, self._incarnation = objective, node, incarnation
         self._at: Vector | None = None  # where all samples were last taken, and their gradient
         self._full: Vector | None = None
+        self._ahead: dict[int, Indices] = {}  # round -> its samples
 
     def enter(self, x: Vector, after: int) -> Vector:
         """Return the gradient that a node comes in with; what it knew before does not count."""
@@ -263,10 +269,24 @@ class _Sampling(Draws):
     def draw(self, x: Vector, t: int) -> Vector:
         """Return the gradient that round t uses."""
         loss = self._loss
-        key = SampleKey(loss.seed, self._node, self._incarnation, t)
         if loss.full_every is None:
-            return loss.gradient(x, key)
+            return loss.batch_gradient(x, self._rows(t))
         if self._at is None or self._full is None or t % loss.full_every == 0:
             self._at, self._full = x.copy(), loss.gradient(x)
             return self._full.copy()
-        return loss.gradient(x, key) - loss.gradient(self._at, key) + self._full
+        rows = self._rows(t)
+        return loss.batch_gradient(x, rows) - loss.batch_gradient(self._at, rows) + self._full
+
+    def _rows(self, t: int) -> Indices:
+        """Return the samples of round t, and find those of some rounds ahead with them.
+
+        Between the gradients of large models the caches are cold, and a key takes four times as
+        long as beside others.
+        """
+        loss = self._loss
+        if t not in self._ahead:
+            size = loss.samples if loss.batch is None else loss.batch
+            ahead = range(t, t + max(1, min(_AHEAD, _INDICES // size)))
+            keys = (SampleKey(loss.seed, self._node, self._incarnation, u) for u in ahead)
+            self._ahead = {key.round: key.rows(loss.samples, size) for key in keys}
+        return self._ahead[t]

@@ -16,7 +16,7 @@ import numpy as np
 
 from bequest.core.arrays import EPSILON, norm
 from bequest.core.curvature import Curvature
-from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite
+from bequest.errors import InvalidObjective
 from bequest.model.objectives.base import Singles, checked_scalar
 from bequest.model.objectives.function import as_curvature
 from bequest.model.objectives.minibatches import Sampled
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 # Ends of a spectrum are looked for with so many products, and are believed to this factor: a
 # network's curvature changes on its way, and no one can promise it.
 _PRODUCTS, _WIDENING = 12, 2.0
-# A loss of several samples that is this close to the sum of their losses is no mean.
-_SAME = 1e-3
+# How many products look for the lower end where that is needed, and how much further it may be.
+_CAREFUL, _MARGIN = 32, 1.25
 
 
 class Backend(Protocol):
@@ -80,8 +80,15 @@ class Backend(Protocol):
         """Return the Hessian of the loss on all samples times v."""
         ...
 
-    def gauss_product(self, x: Vector, v: Vector) -> Vector:
-        """Return the generalised Gauss-Newton matrix, which is never negative, times v."""
+    def gauss_product(self, x: Vector, v: Vector) -> Vector | None:
+        """Return the generalised Gauss-Newton matrix, which is never negative, times v.
+
+        None where the framework knows the loss alone, and not what the model puts out.
+        """
+        ...
+
+    def output_shape(self, x: Vector, rows: Indices) -> tuple[int, ...] | None:
+        """Return the shape of what the model puts out for these samples; None if not known."""
         ...
 
     def arrays(self) -> tuple[Tensor, Tensor]:
@@ -153,6 +160,15 @@ class Network(Sampled):
         return self.backend.architecture
 
     @property
+    def sample_form(self) -> str:
+        """What its samples look like, which all nodes of a problem have in common as well."""
+        inputs, targets = self.backend.arrays()
+        return (
+            f"inputs of shape {inputs.shape[1:]} with targets of shape {targets.shape[1:]} "
+            f"({targets.dtype})"
+        )
+
+    @property
     def family(self) -> Hashable:
         """Models of one architecture are asked one by one."""
         return (type(self), self.architecture)
@@ -187,7 +203,12 @@ class Network(Sampled):
     def _top(self) -> float:
         """The largest eigenvalue of the Gauss-Newton matrix where the model starts."""
         x = self.backend.start()
-        return max(_largest(lambda v: self.backend.gauss_product(x, v), self.dim), 0.0)
+
+        def product(v: Vector) -> Vector:
+            bent = self.backend.gauss_product(x, v)
+            return self.backend.hessian_product(x, v) if bent is None else bent
+
+        return max(_largest(product, self.dim), 0.0)
 
     @cached_property
     def convexified(self) -> Network:
@@ -263,7 +284,14 @@ class Network(Sampled):
 
 
 class _GaussNewton(Network):
-    """A network with the Gauss-Newton matrix for its Hessian."""
+    """A network with the Gauss-Newton matrix for its Hessian.
+
+    Where only the loss is known there is none. Its Hessian is then raised by the curvature that it
+    has least, as far as a few products tell: it is what it was where the loss is convex, never
+    negative elsewhere, and bends more than need be in all directions but one.
+    """
+
+    _raised: tuple[Vector, float] | None = None  # where, and by how much
 
     @property
     def convexified(self) -> Network:
@@ -271,8 +299,25 @@ class _GaussNewton(Network):
         return self
 
     def product(self, x: Vector, v: Vector) -> Vector:
-        """Return the Gauss-Newton matrix times v."""
-        return self.backend.gauss_product(x, v) + self.l2 * v
+        """Return the Gauss-Newton matrix times v, or that of the raised Hessian."""
+        bent = self.backend.gauss_product(x, v)
+        if bent is None:
+            bent = self.backend.hessian_product(x, v) + self._raise(x) * v
+        return bent + self.l2 * v
+
+    def _raise(self, x: Vector) -> float:
+        """Return how far below zero the Hessian goes there."""
+        if self._raised is None or not np.array_equal(self._raised[0], x):
+
+            def product(v: Vector) -> Vector:
+                return self.backend.hessian_product(x, v)
+
+            most = max(_largest(product, self.dim), 0.0)
+            below = _largest(lambda v: most * v - product(v), self.dim, _CAREFUL) - most
+            # Rounding is not below zero; and what so few products find is not quite the end.
+            real = below > 10 * self.precision * max(most, below)
+            self._raised = x.copy(), _MARGIN * below if real else 0.0
+        return self._raised[1]
 
 
 class NetworkStack(Singles[Network]):
@@ -314,64 +359,7 @@ class NetworkStack(Singles[Network]):
         return (total + total.T) / 2
 
 
-def check_pair(inputs: tuple[int, ...], targets: tuple[int, ...]) -> None:
-    """Refuse inputs and targets of these shapes, unless there is one target per input.
-
-    Raises:
-        DimensionMismatch: there is not, or there are none.
-    """
-    if not inputs or not targets or inputs[0] != targets[0]:
-        raise DimensionMismatch(
-            f"There are inputs of shape {inputs} and targets of shape {targets}.",
-            remedy="Pass one target per input.",
-        )
-    if not inputs[0]:
-        raise DimensionMismatch("There are no samples.", remedy="Pass at least one.")
-
-
-def check_backend(backend: Backend, what: str) -> None:
-    """Refuse a model whose loss is no mean over its samples, or no number where it starts.
-
-    Raises:
-        InvalidObjective: it sums them up.
-        NotFinite: it is infinite, or not a number.
-    """
-    for name, values in zip(("inputs", "targets"), backend.arrays(), strict=True):
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            where = tuple(int(k) for k in np.argwhere(~np.isfinite(values))[0])
-            raise NotFinite(
-                f"The {name} of {what} hold {values[where]} in sample {where[0]}.",
-                remedy="Remove or impute missing and infinite entries first.",
-            )
-    x = backend.start()
-    rows = np.arange(min(4, backend.samples))
-    together = backend.value(x, rows)
-    gradient = backend.gradient(x, rows)
-    if not (np.isfinite(together) and np.isfinite(gradient).all()):
-        raise NotFinite(
-            f"The loss of {what}, or its gradient, is not finite where the model starts.",
-            remedy="Look at the data and at the model's first parameters.",
-        )
-    apart = [backend.value(x, rows[[k]]) for k in range(rows.size)]
-    mean, total = float(np.mean(apart)), float(np.sum(apart))
-    slack = _SAME * (abs(mean) + 1e-12) + 10 * backend.precision * abs(total)
-    if rows.size > 1 and abs(together - mean) > slack and abs(together - total) <= slack * 4:
-        raise InvalidObjective(
-            f"The loss of {what} sums over samples: {together:.4g} for {rows.size} of them, which "
-            f"alone have {mean:.4g} in the mean.",
-            remedy='Average over the batch: reduction="mean" in torch, jnp.mean in JAX. Sums would '
-            "make steps depend on the batch and silos count by their size.",
-        )
-    if rows.size > 1 and abs(together - mean) > slack:
-        raise InvalidObjective(
-            f"The loss of {what} is {together:.4g} for {rows.size} samples, which alone have "
-            f"{mean:.4g} in the mean: it is not a mean over samples.",
-            remedy="Let no sample depend on others of its batch (batch normalisation does), and "
-            "average over the batch.",
-        )
-
-
-def _largest(product: Callable[[Vector], Vector], dim: int) -> float:
+def _largest(product: Callable[[Vector], Vector], dim: int, products: int = _PRODUCTS) -> float:
     """Return about the largest eigenvalue of a symmetric matrix, by Lanczos's iteration."""
     rng = np.random.default_rng(0)
     q = rng.standard_normal(dim)
@@ -379,7 +367,7 @@ def _largest(product: Callable[[Vector], Vector], dim: int) -> float:
     before, beside = np.zeros(dim), 0.0
     diagonal: list[float] = []
     off: list[float] = []
-    for _ in range(min(_PRODUCTS, dim)):
+    for _ in range(min(products, dim)):
         bent = product(q) - beside * before
         diagonal.append(float(q @ bent))
         bent = bent - diagonal[-1] * q

@@ -10,8 +10,8 @@ from bequest.core import bounds
 from bequest.core.arrays import norm
 from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Branch, Choice, Will
-from bequest.model.wills.drift import Budget, Drift, check_vectors
-from bequest.model.wills.observed import displacements
+from bequest.model.wills.drift import Budget, Drift, FullHessian, check_vectors, whole_hessian
+from bequest.model.wills.observed import LARGEST, displacements
 from bequest.model.wills.paper import anchored, pilot_of
 from bequest.model.wills.replay import Replay
 from bequest.model.wills.trust import Trust
@@ -29,6 +29,8 @@ _CALIBRATED = BRANCHES[:2]
 # Without a prediction that can be believed, branches that ignore where the network is have to
 # promise this many times less displacement than the others.
 _CAUTION = 2.0
+# What a sketch would have cost where the whole Hessian is sent: that of so many directions.
+_FEW = 2
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,14 @@ class Adaptive(Will):
 
     Better content beats better choosing: with the whole Hessian (up to 15 unknowns) or eight
     directions of it a memory is hardly ever worse than none, however early the exit
-    (`bequest reproduce robustness`). The record says what two vectors would have cost. They are
-    sent where a loss is curved alike in all directions.
+    (`bequest reproduce robustness`). The record says what one, two and more vectors would have
+    cost. Two are sent where a loss is curved alike in all directions.
 
     With ``rule="certified"`` it is the paper's Legacy-GT; the other two rules go by names of their
-    own, and know two vectors only. In the convex regime (C) it is always anchored at the iterate,
-    the anchor thm:cvx is about.
+    own, and know two vectors only. In the convex regime (C) two vectors are always anchored at the
+    iterate, the anchor thm:cvx is about; with more the content is the same as elsewhere, and no
+    slope of it is without curvature. thm:cvx says nothing about that: ``Consensus`` is what it is
+    about.
 
     Args:
         rule: ``"observed"`` predicts from what the node itself can see how far each branch would
@@ -160,12 +164,12 @@ class Adaptive(Will):
             return Replay().decide(estate)
         if bent:  # a quadratic of a network holds near where it was made, if at all
             return replace(Trust().decide(estate), rank=self._rank)
-        if estate.setting.mu == 0:
+        content = self.rule == "observed" and self.offered == BRANCHES[:1]
+        if estate.setting.mu == 0 and not content:
             why = "anchored at the iterate, as thm:cvx asks in the convex regime"
             at_iterate = anchored(estate, "consensus", why)
             return replace(at_iterate, rank=self._rank if self.rule == "observed" else None)
         if self.rule == "observed":
-            content = self.offered == BRANCHES[:1]
             return self._spend(estate) if content else self._observe(estate)
         costs = self._oracle(estate) if self.rule == "oracle" else self._certified(estate)
         compared = {branch: self._bequest(estate, branch) for branch in costs}
@@ -183,7 +187,7 @@ class Adaptive(Will):
         return int(self.vectors - 2)
 
     def _spend(self, estate: Estate) -> Bequest:
-        """Return what the vectors allow, and what two of them would have cost instead.
+        """Return what the vectors allow, and what every other size would have cost instead.
 
         That they would do at the optimum as it is now does not make them enough: a node that joins
         or is forgotten later moves it, and then what is missing of the curvature is missed. Only
@@ -194,17 +198,20 @@ class Adaptive(Will):
             large = replace(large, choice="sketch")
         if large.legacy is None or not large.legacy.rank:
             return large
-        small = Drift().decide(estate)
-        legacies = {small.choice: small.legacy, large.choice: large.legacy}
-        predicted = displacements(estate, legacies)
-        sizes = " and ".join(
-            f"by {predicted[choice]:.2g} with {1 + legacy.vectors:g} vectors"
+        sizes = [Bequest("none", ""), Drift().decide(estate), large, *_others(estate, large)]
+        legacies = {one.choice: one.legacy for one in sizes}
+        weights = {
+            choice: 1.0 if legacy is None else 1 + legacy.vectors
             for choice, legacy in legacies.items()
-            if legacy is not None
+        }
+        legacies = {choice: legacies[choice] for choice in sorted(weights, key=weights.__getitem__)}
+        predicted = displacements(estate, legacies)
+        told = ", ".join(
+            f"by {predicted[choice]:.2g} with {_counted(weights[choice])}" for choice in legacies
         )
         return replace(
             large,
-            why=f"{large.why}; predicted to move the optimum {sizes}",
+            why=f"{large.why}; predicted to move the optimum {told}",
             predicted=predicted,
             branches=legacies,
         )
@@ -291,6 +298,26 @@ class Adaptive(Will):
             )
 
         return {"consensus": bias(consensus), "local": bias(local), "none": none}
+
+
+def _others(estate: Estate, large: Bequest) -> list[Bequest]:
+    """Return the sizes beside two vectors that were not sent: a sketch, or the whole Hessian.
+
+    Where a Hessian has a formula: what is only said should not take many gradients.
+    """
+    loss = estate.objective
+    if loss.hessian_work == math.inf or loss.dim > LARGEST:
+        return []
+    if large.choice != "full":
+        return [FullHessian().decide(estate)]
+    if whole_hessian(loss.dim) <= _FEW:
+        return []  # no dearer
+    return [replace(Drift(_FEW).decide(estate), choice="sketch")]
+
+
+def _counted(vectors: float) -> str:
+    """Write a number of vectors."""
+    return f"{vectors:g} vector{'s' if vectors != 1 else ''}"
 
 
 def _listed(costs: Mapping[Choice, float]) -> str:

@@ -48,6 +48,9 @@ _EVEN, _NEARLY_EVEN = 1e-9, 0.15
 _FARTHEST = 10.0
 # So many steps of its own descent show where a loss leads whose minimiser is too dear.
 _STEPS = 5
+# Where there is no strong convexity, what holds a node at its iterate, as a part of the largest
+# curvature of its loss.
+_HELD = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +127,23 @@ class Estate:
         return own_minimiser(self.objective) if self.minimised is None else self.minimised
 
     @cached_property
+    def held_minimiser(self) -> Vector | None:
+        """The same of a loss that may have none, or one that is far away: held at the iterate.
+
+        Without strong convexity the own loss may fall for ever, as on samples that a plane
+        separates. Where it is cheap; None if the loss is strongly convex.
+        """
+        curvature = self.objective.curvature
+        if curvature.a > 0 or self.objective.constant_hessian:
+            return None
+        return own_minimiser(self.objective, at=self.x, pull=_HELD * curvature.b)
+
+    @cached_property
     def own_end(self) -> Vector:
         """Where the own loss alone leads: its minimiser, or some steps of its descent."""
-        if self.own_minimiser is not None:
-            return self.own_minimiser
+        for end in (self.held_minimiser, self.own_minimiser):
+            if end is not None:
+                return end
         return anchors.local_track(
             self.objective.gradient,
             self.x,

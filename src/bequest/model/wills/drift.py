@@ -254,6 +254,8 @@ def _ways(estate: Estate) -> Iterator[Vector]:
     """Yield the directions one by one: what is not needed is not computed."""
     x, path, least = estate.x, estate.recent, _TURNED * _size(estate)
     back = [] if path is None else list(-np.diff(path.X, axis=0))
+    if estate.objective.curvature.a == 0:  # no slope of the legacy may be without curvature
+        yield from _home(estate, _anchor(estate))
     if estate.believed:
         anchor = _anchor(estate)
         views = [one.point for one in estate.foreseen]
@@ -281,14 +283,14 @@ def _slope(estate: Estate) -> list[Vector]:
     return [estate.z] if norm(estate.z) > floor else []
 
 
-def _home(estate: Estate) -> list[Vector]:
-    """Return the way to the own minimiser, unless it is rounding.
+def _home(estate: Estate, anchor: Vector | None = None) -> list[Vector]:
+    """Return the way to the own minimiser, from the iterate or elsewhere, unless it is rounding.
 
     The way downhill where a minimiser would ask for a Hessian.
     """
     if estate.by_gradients and estate.is_quadratic:
         return [-estate.gradient]
-    way = estate.own_end - estate.x
+    way = estate.own_end - (estate.x if anchor is None else anchor)
     return [way] if norm(way) > _TURNED * _size(estate) else []
 
 
@@ -301,7 +303,7 @@ def _products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
     """
     loss, curvature = estate.objective, estate.objective.curvature
     homeward = not estate.believed and _looks_homeward(estate)
-    dear = homeward and estate.own_minimiser is None
+    dear = homeward and estate.held_minimiser is None and estate.own_minimiser is None
     ways = ("secant",) if estate.by_gradients or dear else ("products", "secant")
     for way in ways if Q.shape[1] else ():
         if way == "products" and homeward:

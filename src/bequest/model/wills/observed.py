@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 # Up to this dimension the prediction solves with matrices, beyond with one number per view.
-_SMALL = 256
+LARGEST = 256
+# Curvature below this part of the largest is rounding.
+_FLAT = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +50,7 @@ def displacements(estate: Estate, branches: Mapping[Choice, Legacy | None]) -> d
     quadratic along its path, a Hessian is a poor guess at another place: then the Newton step is
     also judged with one number for the curvature of all losses, the one that the tracker shows.
     """
-    small = estate.objective.hessian_work < np.inf and estate.objective.dim <= _SMALL
+    small = estate.objective.hessian_work < np.inf and estate.objective.dim <= LARGEST
     own = estate.objective.hessian(estate.x) if small else None
     views = _views(estate, own)
     return {
@@ -98,10 +100,13 @@ def _seen(
         mean = view.mean * np.eye(own.shape[0]) if isinstance(view.mean, float) else view.mean
         matrix = nodes * mean - own + (0.0 if legacy is None else legacy.hessian())
         values, basis = np.linalg.eigh((matrix + matrix.T) / 2)
-    # The remaining losses are strongly convex, even if the view says otherwise.
+    # The remaining losses are strongly convex, even if the view says otherwise; or what is flat for
+    # all of them does not count.
     values = np.maximum(values, estate.remaining * estate.setting.mu)
+    curved = values > _FLAT * values.max()
     for optimum, gradient in view.optima:
         push = -gradient
         if legacy is not None:
             push = push + legacy.gradient(optimum)
-        yield norm((push if own is None else basis.T @ push) / values)
+        seen = push if own is None else (basis.T @ push)[curved]
+        yield norm(seen / values[curved]) if curved.any() else norm(push)

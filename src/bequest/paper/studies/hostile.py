@@ -4,6 +4,9 @@ Nine families of losses on five kinds of graphs, one to four leavers, exits from
 most of them early: when the first node leaves, many a network has hardly begun. ``instance(seed)``
 draws everything from its seed. Forty-five seeds in a row hold every family on every kind of graph.
 
+These losses are strongly convex. Six more families (``CONVEX``) are not, unless samples make them
+so: intercepts without a penalty, and least squares without any.
+
 Whoever tunes a will looks at the seeds of ``DEV`` only. Those of ``HELD_OUT`` are for the study
 ``robustness``: its numbers are of instances that nobody has tuned on.
 """
@@ -17,10 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bequest.core.methods import GradientTracking
-from bequest.model import graphs, problems
+from bequest.model import graphs
 from bequest.model.events import Departure, most_heterogeneous
-from bequest.model.objectives import Huber, LeastSquares, Logistic, Quadratic, Softmax
-from bequest.model.problem import Problem
+from bequest.paper.studies.hostile_losses import CONVEX, FAMILIES, drawn_seed, log_uniform
 from bequest.solver import solve
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Matrix, Vector
     from bequest.core.methods import Method
     from bequest.model.graph import Graph
-    from bequest.model.objectives import Objective
+    from bequest.model.problem import Problem
     from bequest.model.run import Run
     from bequest.model.wills import Will
 
@@ -40,11 +42,13 @@ HELD_OUT = range(10_000, 10_540)
 # held out too, with more unknowns than a whole Hessian fits into ten vectors for: of the others it
 # is one in seven
 LARGE = range(20_000, 20_315)
+# held out too, of losses that are not strongly convex: every family on every kind of graph 8 times
+FLAT = range(30_000, 30_240)
 # the largest network, and the last round at which a node may leave
 NODES, LAST = 20, 630
 MOST_LEAVERS = 4
-# from nearly flat losses to well conditioned ones
-L2 = (1e-4, 0.1)
+# curvature below this part of the largest is none
+_FLAT = 1e-11
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,17 @@ class Instance:
         return self.problem.optimum()
 
     @cached_property
+    def curved(self) -> Matrix:
+        """A basis of the directions in which the sum is curved at x*; minimisers differ in others.
+
+        All directions, where every loss is strongly convex.
+        """
+        if self.problem.mu > 0:
+            return np.eye(self.dim)
+        values, basis = np.linalg.eigh(self.problem.all_nodes.total_hessian(self.optimum))
+        return np.asarray(basis[:, values > _FLAT * values[-1]])
+
+    @cached_property
     def scale(self) -> float:
         """How far the farthest node starts from x*."""
         return float(np.linalg.norm(self.start - self.optimum, axis=1).max())
@@ -128,21 +143,23 @@ class Instance:
         )
 
 
-def instance(seed: int, *, large: bool = False) -> Instance:
+def instance(seed: int, *, large: bool = False, convex: bool = False) -> Instance:
     """Draw an instance: the same one from the same seed, on every machine.
 
     Args:
         seed: what it is drawn from.
         large: whether it has 16 unknowns or more, and not one time in seven only.
+        convex: whether its losses are convex, and not strongly convex.
     """
+    families = CONVEX if convex else FAMILIES
     rng = np.random.default_rng([16, seed])
-    family = tuple(FAMILIES)[seed % len(FAMILIES)]
-    kind = tuple(GRAPHS)[seed // len(FAMILIES) % len(GRAPHS)]
+    family = tuple(families)[seed % len(families)]
+    kind = tuple(GRAPHS)[seed // len(families) % len(GRAPHS)]
     n = int(rng.integers(4, NODES + 1))
     small = rng.random() < 0.85 and not large
     dim = int(rng.integers(1, 16) if small else rng.integers(16, 41))
     network, graph = GRAPHS[kind](rng, n)
-    problem = FAMILIES[family](rng, graph.n, dim)
+    problem = families[family](rng, graph.n, dim)
     leavers = int(rng.integers(1, min(MOST_LEAVERS, graph.n - 2) + 1))
     exits = _exits(rng, leavers)
     chosen = bool(rng.random() < 0.5)
@@ -157,10 +174,10 @@ def instance(seed: int, *, large: bool = False) -> Instance:
 
 def _exits(rng: Rng, leavers: int) -> list[int]:
     """Draw rounds in order, log-uniformly; one time in four all leave at once."""
-    first = _log_uniform(rng, 1, LAST)
+    first = log_uniform(rng, 1, LAST)
     if rng.random() < 0.25:
         return [int(first)] * leavers
-    others = [_log_uniform(rng, first, LAST) for _ in range(leavers - 1)]
+    others = [log_uniform(rng, first, LAST) for _ in range(leavers - 1)]
     return sorted(int(t) for t in (first, *others))
 
 
@@ -170,11 +187,7 @@ def _start(rng: Rng, problem: Problem) -> Matrix:
     if kind == "zeros":
         return np.zeros((problem.n, problem.dim))
     points = rng.standard_normal((1 if kind == "one" else problem.n, problem.dim))
-    return np.tile(_log_uniform(rng, 0.3, 30) * points, (problem.n // len(points), 1))
-
-
-def _log_uniform(rng: Rng, low: float, high: float) -> float:
-    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+    return np.tile(log_uniform(rng, 0.3, 30) * points, (problem.n // len(points), 1))
 
 
 # -- graphs ---------------------------------------------------------------------------------------
@@ -183,7 +196,7 @@ def _log_uniform(rng: Rng, low: float, high: float) -> float:
 def _chords(rng: Rng, n: int) -> tuple[str, Graph]:
     most = n * (n - 3) // 2
     chords = int(rng.integers(1, max(min(n, most), 1) + 1))
-    return "ring with chords", graphs.ring_with_chords(n, chords, seed=_seed(rng))
+    return "ring with chords", graphs.ring_with_chords(n, chords, seed=drawn_seed(rng))
 
 
 def _grid(rng: Rng, n: int) -> tuple[str, Graph]:
@@ -199,7 +212,7 @@ def _extreme(rng: Rng, n: int) -> tuple[str, Graph]:
 
 def _random(rng: Rng, n: int) -> tuple[str, Graph]:
     probability = min(1.0, rng.uniform(1.2, 2.5) * np.log(n) / n)
-    return "Erdős–Rényi", graphs.erdos_renyi(n, probability, seed=_seed(rng))
+    return "Erdős–Rényi", graphs.erdos_renyi(n, probability, seed=drawn_seed(rng))
 
 
 GRAPHS: dict[str, Callable[[Rng, int], tuple[str, Graph]]] = {
@@ -209,138 +222,3 @@ GRAPHS: dict[str, Callable[[Rng, int], tuple[str, Graph]]] = {
     "star or complete": _extreme,
     "Erdős–Rényi": _random,
 }
-
-
-# -- losses ---------------------------------------------------------------------------------------
-
-
-def _shared(rng: Rng, n: int, dim: int) -> Problem:
-    kappa = _log_uniform(rng, 2, 1000)
-    spectrum = "log" if rng.random() < 0.5 else "linear"
-    return problems.quadratics(
-        n, dim, 1.0, kappa, seed=_seed(rng), basis="shared", spectrum=spectrum
-    )
-
-
-def _tilted(rng: Rng, n: int, dim: int) -> Problem:
-    kappa = _log_uniform(rng, 2, 300)
-    return problems.quadratics(n, dim, 1.0, kappa, seed=_seed(rng), basis="tilted")
-
-
-def _independent(rng: Rng, n: int, dim: int) -> Problem:
-    """Every node has its own basis and its own condition number."""
-    return Problem([_quadratic(rng, dim, _log_uniform(rng, 1, 1000)) for _ in range(n)])
-
-
-def _unequal(rng: Rng, n: int, dim: int) -> Problem:
-    """Some nodes' losses are a thousand times as curved as others'."""
-    return Problem(
-        [
-            _quadratic(rng, dim, _log_uniform(rng, 1, 10), scale=_log_uniform(rng, 0.03, 30))
-            for _ in range(n)
-        ]
-    )
-
-
-def _least_squares(rng: Rng, n: int, dim: int) -> Problem:
-    l2, truth = _log_uniform(rng, *L2), 3 * rng.standard_normal(dim)
-    return Problem([_regression(rng, truth, l2) for _ in range(n)])
-
-
-def _logistic(rng: Rng, n: int, dim: int) -> Problem:
-    l2, direction = _log_uniform(rng, *L2), rng.standard_normal(dim)
-    return Problem([_classification(rng, direction, l2) for _ in range(n)])
-
-
-def _softmax(rng: Rng, n: int, dim: int) -> Problem:
-    """Every silo has mostly one or two of the classes."""
-    classes = int(rng.integers(2, 5))
-    features = max(dim // classes, 1)
-    l2, centres = _log_uniform(rng, *L2), 1.5 * rng.standard_normal((classes, features))
-    losses = []
-    for _ in range(n):
-        shares = rng.dirichlet(np.full(classes, 0.3))
-        y = rng.choice(classes, size=int(rng.integers(5, 40)), p=shares)
-        X = centres[y] + rng.standard_normal((len(y), features))
-        losses.append(Softmax(X, y, classes=classes, l2=l2))
-    return Problem(losses)
-
-
-def _huber(rng: Rng, n: int, dim: int) -> Problem:
-    l2, truth = _log_uniform(rng, *L2), 3 * rng.standard_normal(dim)
-    return Problem([_robust(rng, truth, l2) for _ in range(n)])
-
-
-def _mixed(rng: Rng, n: int, dim: int) -> Problem:
-    """Losses of four kinds in one network."""
-    l2, truth = _log_uniform(rng, *L2), 2 * rng.standard_normal(dim)
-    kinds: tuple[Callable[[], Objective], ...] = (
-        lambda: _quadratic(rng, dim, _log_uniform(rng, 1, 100), scale=0.1),
-        lambda: _regression(rng, truth, l2),
-        lambda: _classification(rng, truth, l2),
-        lambda: _robust(rng, truth, l2),
-    )
-    return Problem([kinds[int(rng.integers(len(kinds)))]() for _ in range(n)])
-
-
-FAMILIES: dict[str, Callable[[Rng, int, int], Problem]] = {
-    "quadratics, one basis": _shared,
-    "quadratics, tilted": _tilted,
-    "quadratics, own bases": _independent,
-    "quadratics, own scales": _unequal,
-    "least squares": _least_squares,
-    "logistic": _logistic,
-    "softmax": _softmax,
-    "Huber": _huber,
-    "mixed": _mixed,
-}
-
-
-# -- the loss of one node -------------------------------------------------------------------------
-
-
-def _quadratic(rng: Rng, dim: int, kappa: float, scale: float = 1.0) -> Quadratic:
-    Q, _ = np.linalg.qr(rng.standard_normal((dim, dim)))
-    eigenvalues = scale * np.exp(rng.uniform(0, np.log(kappa), dim))
-    A = (Q * eigenvalues) @ Q.T
-    return Quadratic((A + A.T) / 2, 5 * rng.standard_normal(dim))
-
-
-def _regression(rng: Rng, truth: Vector, l2: float) -> LeastSquares:
-    """Few samples, along few directions, of about the same truth."""
-    X = _collinear(rng, int(rng.integers(1, 2 * len(truth) + 3)), len(truth))
-    own = truth + _log_uniform(rng, 0.1, 3) * rng.standard_normal(len(truth))
-    return LeastSquares(X, X @ own + 0.3 * rng.standard_normal(len(X)), l2=l2)
-
-
-def _classification(rng: Rng, direction: Vector, l2: float) -> Logistic:
-    """Samples with nearly the same label throughout, and features of the silo's own range."""
-    m, dim = int(rng.integers(5, 60)), len(direction)
-    positive = rng.random(m) < rng.beta(0.3, 0.3)
-    scales = np.exp(rng.normal(0, 0.5, dim))
-    towards = np.where(positive, 1.0, -1.0)[:, None] * direction / np.sqrt(dim)
-    X = (towards + rng.standard_normal((m, dim))) * scales + 0.5 * rng.standard_normal(dim)
-    return Logistic(X, positive.astype(int), l2=l2)
-
-
-def _robust(rng: Rng, truth: Vector, l2: float) -> Huber:
-    """A third of the nodes lie so far off that their losses are linear where the others meet."""
-    m, dim = int(rng.integers(2, 2 * len(truth) + 8)), len(truth)
-    X = rng.standard_normal((m, dim))
-    y = X @ truth + 0.5 * rng.standard_normal(m)
-    if rng.random() < 1 / 3:
-        y += rng.choice([-1, 1]) * _log_uniform(rng, 5, 200)
-    outliers = rng.random(m) < 0.15
-    y[outliers] += 50 * rng.standard_normal(int(outliers.sum()))
-    return Huber(X, y, delta=_log_uniform(rng, 0.3, 3), l2=l2)
-
-
-def _collinear(rng: Rng, m: int, dim: int) -> Matrix:
-    rank = int(rng.integers(1, dim + 1))
-    spread = np.geomspace(1, 0.1, rank)
-    X = (rng.standard_normal((m, rank)) * spread) @ rng.standard_normal((rank, dim))
-    return np.asarray(X / np.sqrt(rank) + 0.05 * rng.standard_normal((m, dim)))
-
-
-def _seed(rng: Rng) -> int:
-    return int(rng.integers(2**31))

@@ -8,7 +8,9 @@ NIDS sends one vector per edge and round where gradient tracking sends two. So i
 as many rounds before every exit, and with as many bytes, which are twice the rounds.
 
 One instance in seven has more than 15 unknowns, where the default cannot send a whole Hessian. A
-second held-out set has only such, with two of the methods.
+second held-out set has only such, with two of the methods; and a third one, with the same methods,
+losses that are convex and not strongly convex. Where their minimisers form a set, an error is the
+distance to it.
 
 Where a rule chooses between branches, its decisions are judged one by one: what was predicted of
 each branch, and what hindsight says.
@@ -22,7 +24,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.core.arrays import norm
 from bequest.core.methods import NIDS, GradientTracking
+from bequest.errors import OptimumUnknown
 from bequest.model import wills
 from bequest.model.outcome import Status
 from bequest.model.wills.adaptive import BRANCHES
@@ -33,11 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bequest.core.methods import Method
+    from bequest.model.run import Run
     from bequest.model.wills import Will
     from bequest.paper.studies.hostile import Instance
 
 # every family on every kind of graph once
 BATCH = 45
+# likewise of those that are not strongly convex, twice
+FLAT_BATCH = 60
 
 WILLS: dict[str, Will] = {
     "forgetful": wills.Forgetful(),
@@ -81,12 +88,15 @@ RUNS = tuple(
     (way, will) for way in WAYS for will in (*WILLS, *((*JUDGED, *RULES) if way == PLAIN else ()))
 )
 LARGE_RUNS = tuple((way, will) for way in (PLAIN, "NIDS, Hessian") for will in WILLS)
+FLAT_WILLS = ("forgetful", "GT-C", "observed", "Drift(4)", "FullHessian")
+FLAT_RUNS = tuple(run for run in LARGE_RUNS if run[1] in FLAT_WILLS)
 
 
-def measure(*, first: int, count: int, large: bool = False) -> Findings:
+def measure(*, first: int, count: int, large: bool = False, convex: bool = False) -> Findings:
     """Return where the survivors end, for every will and way, on these seeds of the bed."""
-    instances = [hostile.instance(seed, large=large) for seed in range(first, first + count)]
-    runs = LARGE_RUNS if large else RUNS
+    seeds = range(first, first + count)
+    instances = [hostile.instance(seed, large=large, convex=convex) for seed in seeds]
+    runs = FLAT_RUNS if convex else LARGE_RUNS if large else RUNS
     found = [[_told(one, *run) for run in runs] for one in instances]
     arrays = {
         name: np.array([[told[name] for told in row] for row in found], dtype=float)
@@ -100,7 +110,7 @@ def measure(*, first: int, count: int, large: bool = False) -> Findings:
         "runs": [list(run) for run in runs],
         "instances": [_described(one) for one in instances],
         "large": large,
-        "decisions": [decision for one in instances for decision in _decisions(one)],
+        "decisions": [decision for one in instances if not convex for decision in _decisions(one)],
     }
     return Findings(arrays, facts)
 
@@ -110,10 +120,22 @@ def _told(instance: Instance, way: str, will: str) -> dict[str, float]:
     known = WILLS | JUDGED | RULES
     run = instance.run(known[will], WAYS[way].method, times=WAYS[way].times)
     return {
-        "bias": math.inf if run.status is Status.DIVERGED else setups.bias(run),
+        "bias": math.inf if run.status is Status.DIVERGED else _bias(instance, run),
         "vectors": max(record.vectors for record in run.departures),
         "illegal": setups.illegal(run),
     }
+
+
+def _bias(instance: Instance, run: Run) -> float:
+    """Return how far the limit is from all minimisers; infinite if there is no limit.
+
+    What others forget may be all that was curved in some direction.
+    """
+    try:
+        off = run.surrogate_minimiser - instance.optimum
+    except OptimumUnknown:
+        return math.inf
+    return norm(instance.curved.T @ off)
 
 
 def _decisions(instance: Instance) -> list[dict[str, object]]:
@@ -149,6 +171,8 @@ def _cases() -> Iterator[Case]:
         yield Case(f"seeds-{first}", {"first": first, "count": BATCH})
     for first in hostile.LARGE[::BATCH]:
         yield Case(f"large-{first}", {"first": first, "count": BATCH, "large": True})
+    for first in hostile.FLAT[::FLAT_BATCH]:
+        yield Case(f"convex-{first}", {"first": first, "count": FLAT_BATCH, "convex": True})
 
 
 STUDY = Study("robustness", tuple(_cases()), measure)

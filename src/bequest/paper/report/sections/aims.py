@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bequest.paper.report.measures import counted, given
-from bequest.paper.report.sections.bed import BETTER, CONSENSUS, PLAIN, percent, times
+from bequest.paper.report.sections.bed import BETTER, CONSENSUS, FORGETFUL, PLAIN, percent, times
 from bequest.paper.report.verdicts import Check, target
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 DEFAULT: Key = (PLAIN, "observed")
 DRIFT: Key = (PLAIN, "Drift(0)")
 WHOLE: Key = (PLAIN, "FullHessian")
+# how nodes iterate by default, where losses have formulas
+USUAL = "NIDS, Hessian"
 # up to this dimension the whole Hessian fits into ten vectors
 SMALL = 15
 # of an error relative to the start: nothing is forgotten
@@ -51,12 +53,22 @@ def by_size(bed: Bed) -> dict[str, Bed]:
     return {name: bed.only(which) for name, which in parts.items() if which.any()}
 
 
-def sized(bed: Bed, which_set: str = "") -> tuple[Check, ...]:
+def held(bed: Bed, which_set: str, way: str = PLAIN) -> tuple[Check, ...]:
+    """Check the aims of the default on other instances, or with another method."""
+    over = bed.tally((way, DEFAULT[1]), BETTER)
+    return (
+        *sized(bed, which_set, way),
+        _at_most(f"The default{which_set}: more than 10 times worse on", over.shares[2], FAR),
+        _worst(f"The default{which_set}", "the better of both", over.worst, WORST),
+    )
+
+
+def sized(bed: Bed, which_set: str = "", way: str = PLAIN) -> tuple[Check, ...]:
     """Check the aims for each number of unknowns."""
-    checks = []
+    checks, default = [], (way, DEFAULT[1])
     for size, part in by_size(bed).items():
         aim, which = AIMS[size], f"{size} unknowns{which_set}"
-        share, mean = part.tally(DEFAULT, BETTER).shares[0], part.mean(DEFAULT)
+        share, mean = part.tally(default, BETTER).shares[0], part.mean(default)
         checks += [
             _at_most(
                 f"{which}: the default is more than 1.2 times worse than the better of "
@@ -112,6 +124,27 @@ def _worst(subject: str, other: str, factor: float, most: float) -> Check:
 def _within(text: str) -> str:
     """Write the beginning of a sentence within one."""
     return text.replace("The ", "the ", 1) if text.startswith("The ") else text
+
+
+def lawful(bed: Bed) -> tuple[Check, ...]:
+    """Check what has to hold without strong convexity: forgetting may leave no minimiser at all."""
+    keys = [key for key in bed.runs if key[1] != FORGETFUL]
+    nowhere = sum(int((bed.error(key) == float("inf")).sum()) for key in keys)
+    illegal, runs = int(bed.illegal.sum()), len(bed) * len(keys)
+    return (
+        Check(
+            "Without strong convexity every memory has a limit.",
+            f"{nowhere} of {runs} runs have none.",
+            target(reached=not nowhere),
+            f"{nowhere} of {runs} runs have no limit",
+        ),
+        Check(
+            "Without strong convexity every curvature lies within the loss's range [0, b].",
+            f"Outside in {counted(illegal, 'legacy', 'legacies')}.",
+            target(reached=not illegal),
+            f"{counted(illegal, 'legacy is', 'legacies are')} curved as their losses cannot be",
+        ),
+    )
 
 
 def sound(*beds: Bed) -> tuple[Check, ...]:

@@ -14,9 +14,12 @@ from bequest.paper.report.sections.aims import (
     DEFAULT,
     DRIFT,
     SMALL,
+    USUAL,
     WHOLE,
     aimed,
     by_size,
+    held,
+    lawful,
     sized,
     sound,
 )
@@ -55,8 +58,9 @@ STAGES = {0.3: "above 0.3", 0.1: "0.1 to 0.3", 0.01: "0.01 to 0.1", 0.0: "below 
 
 def tell(results: Sequence[Result]) -> Account:
     """Return the account of these results."""
-    general = [result for result in results if not result.facts["large"]]
-    bed, large = Bed.of(general), _large(results)
+    strong = [result for result in results if not result.params.get("convex")]
+    general = [result for result in strong if not result.facts["large"]]
+    bed, large, flat = Bed.of(general), _large(strong), _flat(results)
     stages = _stages(bed)
     found, rulings = bed.tally(DEFAULT, BETTER), judged.verdicts(results)
     offered = Adaptive(vectors=2).offered
@@ -67,12 +71,14 @@ def tell(results: Sequence[Result]) -> Account:
             _default(bed),
             _early(stages),
             *(_many(part) for part in large),
+            *(_without_strength(part) for part in flat),
             judged.sentence(rulings, offered),
             _others(bed),
             *_methods(bed),
         ),
         sample=f"{counted(len(bed), 'instance')} that nobody tuned on, {len(bed.runs)} runs each"
-        + "".join(f"; {len(part)} more with many unknowns" for part in large),
+        + "".join(f"; {len(part)} more with many unknowns" for part in large)
+        + "".join(f"; {len(part)} more that are not strongly convex" for part in flat),
         chart=_chart(bed, stages),
         caption="Limit error over that of the better of forgetting and GT-C with gradient "
         "tracking, by how far the network was when the first node left.",
@@ -89,12 +95,16 @@ def tell(results: Sequence[Result]) -> Account:
             _by_stage(bed, stages, bed.ways[1:], fold="By stage, the other methods"),
             _by_kind(bed),
             *(_unknowns(part) for part in large),
+            *(_convex(part) for part in flat),
             judged.table(rulings),
         ),
         checks=(
             *aimed(bed),
             *(one for part in large for one in sized(part, ", the larger set")),
+            *(one for part in flat for one in held(part, ", not strongly convex")),
+            *(one for way in bed.ways if way == USUAL for one in held(bed, f", {way}", way)),
             *sound(bed, *large),
+            *(one for part in flat for one in lawful(part)),
             judged.check(rulings, offered),
         ),
         csv=tuple(
@@ -135,6 +145,39 @@ def _large(results: Sequence[Result]) -> tuple[Bed, ...]:
         return ()
     bed = Bed.of(second)
     return (bed.only(bed.dim > SMALL),)  # a softmax has as many as its classes divide
+
+
+def _flat(results: Sequence[Result]) -> tuple[Bed, ...]:
+    """Return the third set, of losses that are not strongly convex, if it is there."""
+    third = [result for result in results if result.params.get("convex")]
+    return (Bed.of(third),) if third else ()
+
+
+def _convex(bed: Bed) -> HtmlTable:
+    families = sorted(set(bed.family.tolist()))
+    parts = {"all": bed} | {name: bed.only(bed.family == name) for name in families}
+    return HtmlTable(
+        HEADS,
+        {f"{way}, {name}": _rows(part, way) for way in bed.ways for name, part in parts.items()},
+        f"The {len(bed)} instances of the third set, whose losses are convex and not strongly "
+        "convex. Errors are distances to the set of minimisers. Columns as above.",
+        fold="Not strongly convex",
+    )
+
+
+def _without_strength(bed: Bed) -> str:
+    told = []
+    for way in bed.ways:
+        for will in (CONSENSUS, DEFAULT[1], WHOLE[1]):
+            tally = bed.tally((way, will), BETTER)
+            told.append(
+                f"{SHOWN.get(will, will)} with {way} {shares(tally)}, worst {times(tally.worst)}, "
+                f"mean {times(bed.mean((way, will)))}"
+            )
+    return (
+        f"On {len(bed)} instances whose losses are convex and not strongly convex (intercepts "
+        f"without a penalty, no penalty at all, redundant columns): {'; '.join(told)}."
+    )
 
 
 def _unknowns(bed: Bed) -> HtmlTable:
