@@ -7,7 +7,8 @@ coordinate by coordinate, against the terms that it is the sum of.
 A Hessian X'DX that was added up has lost what is below 1e-16 of it: columns whose mean is 1e6 of
 their deviations, beside an intercept, have a direction with 1e-12 of the curvature, and most digits
 of that are gone. The samples themselves still know it: their singular values are the square roots.
-So where a Hessian is nearly singular, and samples made it, what is flat is read off them.
+So where a Hessian is nearly singular, and samples made it, what is flat is read off them. They are
+factored, which is dear, only where they do not simply confirm what the Hessian shows.
 """
 
 from __future__ import annotations
@@ -79,6 +80,15 @@ class Valley(NamedTuple):
     def depths(self, slope: Vector) -> Vector:
         """Return how far below the minimum lies in each of these directions."""
         return np.asarray((self.span.T @ (slope / self.scale)) ** 2 / self.bends / 2)
+
+    def agrees(self, parts: Iterable[Matrix]) -> bool:
+        """Whether samples, too, see clear curvature here and none in the flat directions."""
+        if not self.bends.size or self.bends.min() <= _FAINT * self.bends.max():
+            return False
+        basis = self.flat / self.scale[:, None]
+        seen = sum((np.square(part @ basis).sum(axis=0) for part in parts), np.zeros(1))
+        most = self.scale.size * self.bends.max() * _THIN**2
+        return bool((seen <= most).all())
 
     def without(self, v: Vector, hidden: Vector) -> Valley:
         """Return the same with all that is flat in which a vector spans no more than is hidden."""
@@ -213,8 +223,9 @@ def dense_descent(
         S, s = H / scale / scale[:, None], slope / scale
         if _well_conditioned(S):
             return way(-np.asarray(np.linalg.solve(S, s)) / scale, curved=True)
-        parts = None if roots is None else roots(x)
-        valley = _seen(S, scale, blur) if parts is None else _seen_by_samples(parts, scale)
+        valley = _seen(S, scale, blur)
+        if roots is not None and (parts := roots(x)) is not None and not valley.agrees(parts):
+            valley = _seen_by_samples(roots(x) or (), scale)
         # That much of the slope leaks into flat directions that are not known exactly.
         noise = LEVEL * np.abs(valley.flat.T) @ (sizes / scale) + valley.blunt * norm(s)
         inclined = np.abs(valley.flat.T @ s) > noise
