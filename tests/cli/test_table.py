@@ -153,7 +153,7 @@ def test_json_has_recalls(bequest, run_file):
 
 def test_without_a_test_fraction_it_is_training_accuracy(bequest, run_file):
     path = run_file()
-    assert "training samples, which the models were trained on" in bequest("run", path).stdout
+    assert "training samples (which the models were trained on) that" in bequest("run", path).stdout
     document = json.loads(bequest("run", path, "--json").stdout)
     assert document["runs"][0]["score"]["on"] == "training"
 

@@ -197,3 +197,13 @@ def test_a_memory_of_samples_is_finished_by_the_estimator(cancer):
     ).fit(X, y, silos=places)
     assert model.finished_by_ == "estimator"
     assert model.score(X, y) > 0.9
+
+
+def test_a_model_holds_its_certificate():
+    rng = np.random.default_rng(0)
+    X, silos = rng.normal(size=(60, 2)), np.repeat(["a", "b", "c"], 20)
+    y = X @ [1.0, -2.0] + rng.normal(size=60)
+    model = SiloRidge(departures=[bq.Departure("b", 30)]).fit(X, y, silos=silos)
+    bounds = model.to_model().about["certificate"]
+    assert bounds == model.run_.certificate.as_dict()
+    assert bounds

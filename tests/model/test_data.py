@@ -200,7 +200,7 @@ def test_the_test_rows_do_not_shape_the_features():
             CSV,
             {"label": "ill", "features": ["town"]},
             'people.csv, line 2, column "town": is "Bonn", which is not a number.',
-            "choose features",
+            "leave it out",
         ),
         (
             "age,ill\n30,no\n4O,yes\n",

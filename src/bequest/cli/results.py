@@ -152,7 +152,7 @@ def _accuracy(median: float | None, worst: float | None, *, several: bool) -> st
 
 
 def _about_accuracy(score: ScoreDocument, seeds: int) -> str:
-    seen = "" if score["on"] == "test" else ", which the models were trained on"
+    seen = "" if score["on"] == "test" else " (which the models were trained on)"
     statistics = f"; median (and worst) of {seeds} seeds" if seeds > 1 else ""
     return (
         f"accuracy: share of the {score['on']} samples{seen} that the mean of the survivors' "

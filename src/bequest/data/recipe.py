@@ -101,8 +101,8 @@ class Category:
                 f'{table.where(row, self.name)}: is "{cells[row]}", which is no known category.'
                 if cells[row]
                 else f"{table.where(row, self.name)}: is empty, and no silo lacked one.",
-                remedy=f"The model knows {_some(self.values)}. Correct the cell, or declare the "
-                "category and train again.",
+                remedy=f"The categories are {_some(self.values)}. Correct the cell, or declare "
+                "this one as well before training.",
             )
         coded: Matrix = np.eye(len(self.features))[places]
         return coded

@@ -152,7 +152,8 @@ class Table:
                     is_what = f'is "{cell}", which is not a number' if cell else "is empty"
                     raise InvalidData(
                         f"{self.where(row, name)}: {is_what}.",
-                        remedy="Correct the cell, or choose features without this column.",
+                        remedy="Correct the cell; if the column is a feature, leave it out, or "
+                        "declare its categories.",
                     )
             block = np.array([[float(cell or "nan")] for cell in column])
         wrong = np.argwhere(np.isinf(block) if missing else ~np.isfinite(block))

@@ -187,10 +187,13 @@ def trained(
     )
 
 
-def told(run: Run) -> dict[str, Any]:
-    """Return where a model comes from, as plain data."""
+def told(run: Run, *, certify: bool = False) -> dict[str, Any]:
+    """Return where a model comes from, as plain data.
+
+    There is a certificate if the run knows x*; ``certify`` computes it where it does not.
+    """
     certificate = None
-    if run.trajectory.error is not None:
+    if certify or run.trajectory.error is not None:
         try:
             certificate = run.certificate.as_dict()
         except OptimumUnknown:

@@ -28,7 +28,10 @@ _REFINEMENTS, _USUAL_STEPS = 3, 10
 _MOST_BY_DIFFERENCES = 60
 # What a node may spend on the minimiser of its own loss, once: tens of milliseconds.
 _AFFORDABLE = 1e9
-COMPUTE = 'Pass optimum="always" to have it computed at any cost, or go by run.trajectory.'
+COMPUTE = (
+    'Pass optimum="always" to have it computed at any cost, or go by run.trajectory; '
+    "run.limit_error computes it now."
+)
 
 
 class Ensemble:

@@ -232,7 +232,7 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
             ),
             recipe=plain_recipe(columns),
             silos=dict.fromkeys(silos, "unknown") if run is None else fates(run, silos),
-            about={} if run is None else told(run),
+            about={} if run is None else told(run, certify=True),
         )
 
 
