@@ -59,7 +59,11 @@ def test_the_command_overrules_the_file(write):
         ("kind = 'ray'\nplacement = 'm'", "engine.placement: is", "a table"),
         (f"kind = 'ray'\n[engine.placement]\n{PLACES}\n7 = 'm'", "placement.7: names", "0..5"),
         ("kind = 'ray'\n[engine.placement]\n0 = 'm'", "placement: leaves out node 1.", "0..5"),
-        ("kind = 'ray'\n[engine.placement]\nx = 'm'", 'is "x", but must be a whole', "whole"),
+        (
+            "kind = 'ray'\n[engine.placement]\nx = 'm'",
+            'names "x", but nodes have names only where',
+            "number",
+        ),
         ("kind = 'ray'\n[engine.placement]\n0 = 1", "placement.0: is 1, but must be a text", "te"),
         (
             f"kind = 'ray'\nnodes_per_host = 2\n[engine.placement]\n{PLACES}",

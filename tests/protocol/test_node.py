@@ -1419,7 +1419,7 @@ def test_what_is_carried_over_is_what_the_vector_engine_says(stops, will):
     plan = SimpleNamespace(
         schedule={stops[-1]: Changes(departures=(1,))},
         wills={1: will},
-        problem=SimpleNamespace(objective=lambda _: node.objective),
+        problem=SimpleNamespace(objective=lambda _: node.objective, mu=node.objective.curvature.a),
         method=bq.GradientTracking(),
     )
     histories = PathHistories(plan)

@@ -48,7 +48,7 @@ def test_the_days_are_bad_enough(monkeypatch):
         go_back(checker)
 
     monkeypatch.setattr(chaos.Checker, "_go_back", count)
-    for seed in range(260):
+    for seed in range(340):
         simulation = chaos.Simulation(chaos.day(seed))
         original = simulation.inflict
 

@@ -139,7 +139,7 @@ def _legend(seeds: int) -> str:
         f"{error}: distance of the worst survivor to the optimum of all the data, at the end"
         f"{statistics}\n"
         f"limit: distance of the point they are heading for to the same optimum{limit}; none if "
-        "they diverge, or their method is not exact\n"
+        "they diverge, or the method is not exact\n"
         "gap: largest |sum z - sum grad h| of any round, rounding if all is well\n"
         "vectors, bytes: what one farewell carries"
     )
