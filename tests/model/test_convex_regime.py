@@ -1,12 +1,21 @@
 """Losses without a lower bound on their curvature: the default still spends its vectors."""
 
+from types import SimpleNamespace
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
 import bequest as bq
+from bequest.model.wills import observed
 from bequest.paper.studies import hostile
 
 GRAPH = bq.graphs.ring(6)
+
+
+class _Path(NamedTuple):
+    X: np.ndarray
+    Z: np.ndarray
 
 
 def silos(rng, *, m=12, d=4, separable=()):
@@ -131,3 +140,22 @@ def test_early_exits_of_separable_silos_are_bounded_on_the_bed():
         one = hostile.instance(seed, convex=True)
         run = one.run(bq.wills.Adaptive())
         assert np.linalg.norm(one.curved.T @ (run.limit - one.optimum)) <= 2 * one.scale
+
+
+def test_a_tracker_that_shows_no_curvature_is_not_divided_by():
+    """Beyond 256 unknowns the rule goes by the tracker, which may point backwards at first."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 260))
+    loss = bq.Logistic(X, (X[:, 0] > 0).astype(int))
+    way = np.arange(3.0)[:, None] * X[0]
+    estate = SimpleNamespace(
+        objective=loss,
+        recent=_Path(way, -way),
+        x=np.zeros(260),
+        z=X[1],
+        believed=(),
+        predictions=(),
+    )
+    (view,) = observed._views(estate, None)
+    assert view.mean == loss.curvature.midpoint
+    np.testing.assert_allclose(view.optima[0][0], -X[1] / view.mean)

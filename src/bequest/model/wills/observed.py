@@ -65,7 +65,10 @@ def _views(estate: Estate, own: Matrix | None) -> list[_View]:
     """Return the guesses; without a small Hessian, all with the tracker's curvature."""
     slope = _mean_curvature(estate)
     symmetric = None if own is None else (own + own.T) / 2
-    ahead = estate.z / slope if symmetric is None else directions.pseudo_solve(symmetric, estate.z)
+    if symmetric is not None:
+        ahead = directions.pseudo_solve(symmetric, estate.z)
+    else:  # a loss without any curvature leads nowhere
+        ahead = estate.z / slope if slope > 0 else np.zeros_like(estate.z)
     points = [estate.x - ahead]
     for best in (estate.believed or estate.predictions)[:1]:
         points += [best.point, *best.earlier]
@@ -84,7 +87,8 @@ def _mean_curvature(estate: Estate) -> float:
     dX, dZ = np.diff(estate.recent.X, axis=0), np.diff(estate.recent.Z, axis=0)
     travelled = float(np.sum(dX * dX))
     slope = float(np.sum(dX * dZ)) / travelled if travelled > 0 else curvature.midpoint
-    return max(slope, curvature.a) if np.isfinite(slope) else curvature.midpoint
+    slope = max(slope, curvature.a)  # no curvature from below, and trackers that ring: none
+    return slope if np.isfinite(slope) and slope > 0 else curvature.midpoint
 
 
 def _seen(
