@@ -922,7 +922,8 @@ def quad_without(held: Quad, part: Quad, node: int, x: Vector) -> Quad | None:
         value, slope = 0.5 * float(x @ H @ x) + float(p @ x) + c, H @ x + p
         H, p = raised, slope - raised @ x
         c = value - 0.5 * float(x @ H @ x) - float(p @ x)
-    return Quad(H, p, c, members, held.blended - {node})
+    # what a compressed node leaves behind is among all others from now on
+    return Quad(H, p, c, members, members if node in held.blended else held.blended)
 
 
 def come_in(

@@ -159,3 +159,23 @@ def test_a_tracker_that_shows_no_curvature_is_not_divided_by():
     (view,) = observed._views(estate, None)
     assert view.mean == loss.curvature.midpoint
     np.testing.assert_allclose(view.optima[0][0], -X[1] / view.mean)
+
+
+@pytest.mark.parametrize("at", [5, 30, 40, 50])
+@pytest.mark.parametrize("l2", [0.0, 1e-8])
+def test_a_sketch_of_a_loss_that_is_flat_somewhere_does_not_run_away(at, l2):
+    """Where the survivor has no data either, eight directions without a floor ended at 1e10."""
+    rng = np.random.default_rng(1)
+    truth, made = rng.standard_normal(30), []
+    for _ in range(2):
+        X = rng.standard_normal((20, 30))
+        made.append(bq.LeastSquares(X, X @ truth + 0.5 * rng.standard_normal(20), l2))
+    problem = bq.Problem(made)
+
+    def excess(will):
+        run = bq.solve(problem, [(0, 1)], departures=[bq.Departure(0, at)], will=will, rounds=1500)
+        x = run.x.mean(axis=0)
+        return sum(loss.value(x) for loss in made) - sum(loss.value(best) for loss in made)
+
+    best = problem.optimum()
+    assert excess(bq.wills.Adaptive()) < 1.2 * excess(bq.wills.Consensus()) + 1e-9

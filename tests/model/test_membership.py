@@ -800,3 +800,30 @@ def test_what_cannot_be_recalled_is_lost_by_name_and_says_why(engine, events, wi
     assert all(record.choice == "none" and words in record.why for record in crashed)
     assert set(run.lost) == {node for record in crashed for node in record.lost}
     assert 4 in run.lost
+
+
+def test_what_is_left_beside_a_compressed_memory_is_never_called_exact():
+    """Taking out a node that was compressed eats into the memories beside it.
+
+    The next withdrawal used to leave negative curvature behind, and was recorded as exact.
+    """
+    rng = np.random.default_rng(0)
+    losses = []
+    for flat in (100.0, 1.0, 1.0, 1.0, 100.0, 1.0):
+        Q = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+        A = (Q * np.exp(rng.uniform(0, np.log(100), 5))) @ Q.T / flat
+        losses.append(bq.Quadratic((A + A.T) / 2, rng.standard_normal(5) * 5))
+    leaving = [bq.Departure(1, 5), bq.Departure(5, 8), bq.Departure(3, 10), bq.Departure(2, 15)]
+    forgotten = [bq.Forget(3, 30), bq.Forget(2, 40), bq.Forget(1, 50)]
+    run = bq.solve(
+        bq.Problem(losses),
+        [(1, 4), (5, 4), (3, 2), (2, 4), (0, 4)],
+        departures=[*leaving, *forgotten],
+        will=bq.wills.Drift(1),
+        rounds=1500,
+    )
+    assert run.status != "diverged"
+    assert [change.exact for change in run.changes] == [False, False, False]
+    held = run.inherited[4]
+    assert held.blended == {5}
+    assert np.linalg.eigvalsh(held.hessian())[0] > -1e-9

@@ -20,7 +20,7 @@ METHODS = [
     bq.methods.Decaying(bq.NIDS(), half=20),
     bq.methods.Decaying(bq.GradientTracking(step=0.05), half=20),
     bq.methods.Momentum(bq.GradientTracking(step=0.02), 0.8),
-    bq.methods.Decaying(bq.methods.Momentum(bq.NIDS(), 0.3), half=20),
+    bq.methods.Decaying(bq.methods.Momentum(bq.GradientTracking(step=0.02), 0.3), half=20),
 ]
 
 
@@ -113,6 +113,14 @@ def test_momentum_that_would_never_end_is_refused(momentum):
     assert caught.value.remedy
     with pytest.raises(bq.errors.InvalidMethod, match="has it"):
         bq.methods.Momentum(bq.methods.Momentum(bq.GradientTracking()))
+
+
+@pytest.mark.parametrize("name", ["NIDS", "ADMM", "EXTRA", "ExactDiffusion"])
+def test_momentum_is_not_for_methods_that_it_makes_diverge(name):
+    method = getattr(bq.methods, name)()
+    for one in (method, bq.methods.Decaying(method, half=20)):
+        with pytest.raises(bq.errors.InvalidMethod, match="which it makes diverge"):
+            bq.methods.Momentum(one)
 
 
 LONG = [

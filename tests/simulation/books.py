@@ -207,9 +207,9 @@ class Books:
                 raise Violation(f"{arrival}: there was nothing to be taken out")
             rest = page.held[arrival.holder].plus(Entry.of(receipt), -1)
             if not self._announced[change.epoch, arrival.node].exact:
-                found = seen(arrival.holder)
+                found, left = seen(arrival.holder), rest.lineage
                 rest = replace(
-                    Entry.of(found), lineage=rest.lineage, blended=rest.blended, is_exact=False
+                    Entry.of(found), lineage=left, blended=frozenset(left), is_exact=False
                 )
             if not rest.lineage:
                 rest = Entry.zero(self._dim)

@@ -301,16 +301,18 @@ class Legacy:
         Exact, but for rounding, unless a node in ``part`` has been compressed together with
         others since. Then the gradient at one point, ``at``, is right to first order in the
         curvature that the compression dropped, and curvature below zero, which only that can
-        leave behind, is raised to zero.
+        leave behind, is raised to zero. What is left then differs from the sum of what its nodes
+        sent, so that all of them count as blended from there on.
 
         Paper: prop:compose. Deviates: withdrawing a legacy is beyond the paper (return, forget).
         """
         rest = self - part
         if not rest.lineage:
             return Legacy.zero(self.dim)
-        if self.blended.isdisjoint(part.lineage) or rest.curvature[0] >= 0:
+        if self.blended.isdisjoint(part.lineage):
             return rest
-        if rest.samples:  # what drawn points bend cannot be raised
+        rest = replace(rest, blended=frozenset(rest.lineage))
+        if rest.samples or rest.curvature[0] >= 0:  # what drawn points bend cannot be raised
             return rest
         point = np.asarray(at, dtype=float)
         eta = max(rest.eta, 0.0)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from bequest.core.methods.around import Around
 from bequest.core.methods.base import Local
+from bequest.core.methods.primal_dual import PrimalDual
 from bequest.errors import InvalidMethod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bequest.core.arrays import Tensor as Array
-    from bequest.core.methods.base import Conditions, PerNode, Rows
+    from bequest.core.methods.base import Conditions, Method, PerNode, Rows
     from bequest.core.steps import StepChoice
 
 
@@ -34,7 +35,9 @@ class Momentum(Around):
     neither leavers nor checkpoints carry it.
 
     Args:
-        method: the method, one without a memory of its own.
+        method: ``GradientTracking`` or ``DIGing``, or one of your own. Primal-dual methods
+            (NIDS, ADMM, EXTRA, exact diffusion) are refused: their s answers to how x moves, and
+            heavy balls make that swing up.
         momentum: the part of the last movement, at least 0 and below 1.
 
     A step that is chosen is 1 - momentum times that of the method, which goes as far in the end.
@@ -47,6 +50,14 @@ class Momentum(Around):
         if isinstance(self.method, Momentum):
             raise InvalidMethod(
                 "Momentum is given to a method that has it.", remedy="Give it once."
+            )
+        inner: Method = self.method
+        while isinstance(inner, Around):
+            inner = inner.method
+        if isinstance(inner, PrimalDual):
+            raise InvalidMethod(
+                f"Momentum is given to {self.method.label}, which it makes diverge.",
+                remedy="Use GradientTracking() or DIGing(), or the method without momentum.",
             )
         number = isinstance(self.momentum, int | float) and not isinstance(self.momentum, bool)
         if not number or not 0 <= self.momentum < 1:

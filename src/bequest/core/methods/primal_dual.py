@@ -46,7 +46,7 @@ _HELD = 0.79
 _FLAT = 1e-13
 
 
-class _PrimalDual(Method):
+class PrimalDual(Method):
     """Methods in which s gains c times the difference of what nodes say: what they hear."""
 
     @staticmethod
@@ -55,7 +55,7 @@ class _PrimalDual(Method):
         """Return how much of a mode is left after a round; a = h/P, l of c(I - W)/P."""
 
 
-class _AdaptThenCombine(_PrimalDual):
+class _AdaptThenCombine(PrimalDual):
     """m = x - z/P, s+ = s + c D, x+ = m - c D/P."""
 
     def message(self, x: Rows, z: Rows, local: Local, out: Rows | None = None) -> tuple[Rows, ...]:
@@ -84,7 +84,7 @@ class _AdaptThenCombine(_PrimalDual):
         return paces.largest_root((1 - l) * (2 - a), (1 - l) * (1 - a))
 
 
-class _CombineThenAdapt(_PrimalDual):
+class _CombineThenAdapt(PrimalDual):
     """m = x, s+ = s + c D, x+ = x - (z + 2 c D)/P."""
 
     def message(
@@ -121,7 +121,7 @@ class _CombineThenAdapt(_PrimalDual):
 
 
 @dataclass(frozen=True)
-class _Coupled(_PrimalDual):
+class _Coupled(PrimalDual):
     """Methods whose pace is c and whose P is each node's own."""
 
     metric: Literal["scalar", "hessian"] = "scalar"
@@ -257,7 +257,7 @@ class ADMM(_Coupled, _CombineThenAdapt):
 
 
 @dataclass(frozen=True)
-class _Stepped(OneStep, _PrimalDual):
+class _Stepped(OneStep, PrimalDual):
     """Methods with one step alpha for all nodes: P = 1/alpha, c = mixing/alpha."""
 
     def localise(

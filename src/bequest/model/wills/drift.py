@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bequest.core.arrays import Matrix, Vector
+    from bequest.core.curvature import Curvature
     from bequest.model.objectives.base import Objective
     from bequest.model.wills.base import Estate
 
@@ -48,6 +49,8 @@ _BESIDE = 0.2
 _CLIPPED = 1e-4
 # How many directions show what a sketch leaves out, and the most it gets of the sketch's least.
 _PROBES, _BELOW = 8, 0.9
+# A loss with less than this part of its largest curvature may be flat somewhere.
+_HELD = 1e-4
 # No Hessian of more unknowns is put together from products.
 _DENSE = 2000
 
@@ -120,12 +123,12 @@ class Drift(Will):
             if norm(s) <= _ROUNDING * _size(estate):
                 return estate.anchored_at(anchor)  # too short a way to bend on
             bend = float(s @ (estate.objective.gradient(anchor) - estate.gradient) / (s @ s))
-            return estate.anchored_at(anchor, _within(bend, curvature.a, curvature.b))
+            return estate.anchored_at(anchor, _within(bend, curvature))
         wide, rank = _widened(estate, Q), Q.shape[1]
         product = _products(estate, anchor, wide)
         if product is None:
             return estate.anchored_at(anchor)
-        low = _elsewhere(wide.T @ product, rank, curvature.a, curvature.b)
+        low = _elsewhere(wide.T @ product, rank, curvature, unheld=_is_unheld(estate))
         factor = sketch.nystrom(product[:, :rank], Q, low=low, high=curvature.b)
         return estate.anchored_at(anchor, low, factor)
 
@@ -136,9 +139,7 @@ class FullHessian(Will):
 
     The farewell has 2 + (d + 1)/2 vectors; worth it where that is no more than a sketch costs.
     Where nothing can be predicted, the Hessian of other losses is the mean one on the way to the
-    own minimiser.
-
-    Beyond the paper.
+    own minimiser. Beyond the paper.
     """
 
     label: ClassVar[str] = "full Hessian"
@@ -254,8 +255,6 @@ def _ways(estate: Estate) -> Iterator[Vector]:
     """Yield the directions one by one: what is not needed is not computed."""
     x, path, least = estate.x, estate.recent, _TURNED * _size(estate)
     back = [] if path is None else list(-np.diff(path.X, axis=0))
-    if estate.objective.curvature.a == 0:  # no slope of the legacy may be without curvature
-        yield from _home(estate, _anchor(estate))
     if estate.believed:
         anchor = _anchor(estate)
         views = [one.point for one in estate.foreseen]
@@ -283,14 +282,11 @@ def _slope(estate: Estate) -> list[Vector]:
     return [estate.z] if norm(estate.z) > floor else []
 
 
-def _home(estate: Estate, anchor: Vector | None = None) -> list[Vector]:
-    """Return the way to the own minimiser, from the iterate or elsewhere, unless it is rounding.
-
-    The way downhill where a minimiser would ask for a Hessian.
-    """
+def _home(estate: Estate) -> list[Vector]:
+    """Return the way to the own minimiser, or downhill if that takes a Hessian; no rounding."""
     if estate.by_gradients and estate.is_quadratic:
         return [-estate.gradient]
-    way = estate.own_end - (estate.x if anchor is None else anchor)
+    way = estate.own_end - estate.x
     return [way] if norm(way) > _TURNED * _size(estate) else []
 
 
@@ -327,29 +323,32 @@ def _widened(estate: Estate, Q: Matrix) -> Matrix:
     """
     loss = estate.objective
     dear = estate.by_gradients or loss.hessian_work == np.inf
-    if estate.believed or not _slope(estate) or dear or not Q.size:
+    if not Q.size or (not _is_unheld(estate) and (estate.believed or dear or not _slope(estate))):
         return Q
     probes = np.random.default_rng(1).standard_normal((_PROBES, loss.dim))
     return sketch.orthonormal([*Q.T, *probes], rank=min(Q.shape[1] + _PROBES, loss.dim))
 
 
-def _elsewhere(core: Matrix, rank: int, low: float, high: float) -> float:
+def _is_unheld(estate: Estate) -> bool:
+    """Whether a convex loss has next to no curvature from below that would hold a sketch of it."""
+    curvature = estate.objective.curvature
+    return estate.setting.mu >= 0 and curvature.a <= _HELD * curvature.b
+
+
+def _elsewhere(core: Matrix, rank: int, curvature: Curvature, *, unheld: bool) -> float:
     """Return the curvature for all that a sketch of so many directions leaves out.
 
-    Args:
-        core: Q'HQ, with what was looked at beside the sketch last.
-        rank: how many directions the sketch has.
-        low: the least curvature possible, and what it is where nothing was looked at.
-        high: the most.
-
-    It is the mean of what was seen, but less than what the sketch has in any of its directions.
+    It is the mean of what was looked at beside it (the last directions of ``core``, Q'HQ), but less
+    than the sketch has in any of its own, unless a slope without curvature would run away.
     """
     beside = np.diagonal(core)[rank:]
+    if unheld:
+        return _within(float((beside if beside.size else np.diagonal(core)).mean()), curvature)
     if not beside.size:
-        return low
+        return curvature.a
     own = core[:rank, :rank]
     least = float(np.linalg.eigvalsh((own + own.T) / 2)[0])
-    return _within(min(float(beside.mean()), _BELOW * least), low, high)
+    return _within(min(float(beside.mean()), _BELOW * least), curvature)
 
 
 def _homeward(estate: Estate, Q: Matrix) -> Matrix:
@@ -413,9 +412,11 @@ def _length(estate: Estate, anchor: Vector) -> float:
     return norm(estate.x - estate.recent.X[-1]) or 1.0
 
 
-def _within(bend: float, low: float, high: float) -> float:
+def _within(bend: float, curvature: Curvature) -> float:
     """Return the curvature, clipped to what it can be; the midpoint if it is not a number."""
-    return float(np.clip(bend, low, high)) if np.isfinite(bend) else (low + high) / 2
+    return (
+        float(np.clip(bend, curvature.a, curvature.b)) if np.isfinite(bend) else curvature.midpoint
+    )
 
 
 def _without_prediction(estate: Estate, rank: int | None) -> Bequest:
