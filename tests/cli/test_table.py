@@ -226,7 +226,7 @@ PARTITION = 'loss = "softmax"\n[problem.partition]\n'
         (
             LOGISTIC + 'features = ["name"]',
             'people.csv, line 2, column "name": is "p0", which is not a number.',
-            "choose features",
+            "leave it out",
         ),
         (LOGISTIC + "features = []", "problem.features: has length 0.", "at least 1 entry"),
         (LOGISTIC + "bias = 1", "problem.bias: is 1, but must be true or false.", "true or false"),
