@@ -116,10 +116,10 @@ def test_momentum_that_would_never_end_is_refused(momentum):
 
 
 @pytest.mark.parametrize("name", ["NIDS", "ADMM", "EXTRA", "ExactDiffusion"])
-def test_momentum_is_not_for_methods_that_it_makes_diverge(name):
+def test_momentum_is_not_for_methods_that_it_can_make_diverge(name):
     method = getattr(bq.methods, name)()
     for one in (method, bq.methods.Decaying(method, half=20)):
-        with pytest.raises(bq.errors.InvalidMethod, match="which it makes diverge"):
+        with pytest.raises(bq.errors.InvalidMethod, match="which it can make diverge"):
             bq.methods.Momentum(one)
 
 

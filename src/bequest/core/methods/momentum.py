@@ -56,7 +56,7 @@ class Momentum(Around):
             inner = inner.method
         if isinstance(inner, PrimalDual):
             raise InvalidMethod(
-                f"Momentum is given to {self.method.label}, which it makes diverge.",
+                f"Momentum is given to {self.method.label}, which it can make diverge.",
                 remedy="Use GradientTracking() or DIGing(), or the method without momentum.",
             )
         number = isinstance(self.momentum, int | float) and not isinstance(self.momentum, bool)
