@@ -59,16 +59,16 @@ def test_a_machine_that_is_preempted(cluster, how):
     run = solve(cluster, fault)
     check_sound(run, fault)
     assert leavers(run, crashed=False) == VICTIMS
-    assert fault.since("is drained") < 5.0
+    assert fault.since("is drained") < 15.0  # of 30 seconds
     # Acknowledged: a node is on record as gone when everybody has begun the epoch without it.
-    assert fault.since("left") - fault.since("is drained") < 5.0
+    assert fault.since("left") - fault.since("is drained") < 15.0
     assert not {record.heir for record in run.departures} & set(VICTIMS)
     leaving = [bq.Departure(record.node, record.round) for record in run.departures]
     vector = bq.solve(PROBLEM, GRAPH, departures=leaving, **COMMON)
     assert run.error[-1] == pytest.approx(vector.error[-1], rel=1e-6, abs=1e-10)
     if how == "SIGTERM":
         # The machine does not wait for its deadline once everybody has gone.
-        cluster.machines[cluster.victim].process.wait(timeout=15)
+        cluster.machines[cluster.victim].process.wait(timeout=20)
 
 
 def test_a_power_failure(cluster):
@@ -83,7 +83,7 @@ def test_a_power_failure(cluster):
     check_sound(run, fault)
     assert leavers(run, crashed=True) == VICTIMS
     assert run.lost == ()
-    assert fault.since("crashed") < 20.0
+    assert fault.since("crashed") < 60.0
 
 
 @pytest.mark.slow
