@@ -290,7 +290,7 @@ def carry_out(plan: Plan, engine: Engine, progress: Progress | None = None) -> R
 
 def conclude(plan: Plan, outcome: Outcome, engine: Engine) -> Run:
     """Return the run that has led from a plan to an outcome, on that engine."""
-    what = {"engine": described(engine), "method": repr(plan.method)}
+    what = {"engine": described(engine), "method": described(plan.method)}
     return Run(plan, drawn(outcome, plan.problem), {**versions(), **what})
 
 

@@ -24,8 +24,13 @@ Progress = Callable[[int], None]
 class Engine(Protocol):
     """Carries out plans.
 
-    An engine on which any node may have to leave has an attribute ``unplanned = True``: then every
-    node gets what it needs to execute its will.
+    It may have these attributes, which say more of it:
+
+    - ``unplanned = True``: any node may have to leave, so every node gets what it needs to execute
+      its will.
+    - ``loads_elsewhere = True``: it does not load data (``Loaded``) in this process.
+    - ``without_effect``: a frozen set of names, those of its attributes that change no result. A
+      fingerprint of a run holds the others; without it, everything that the engine is made of.
     """
 
     def run(self, plan: Plan, progress: Progress | None = None) -> Outcome:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bequest.core.methods import Method
-from bequest.engines.ray import Ray
 from bequest.errors import BequestError
 from bequest.model.content import digest, look_into
 from bequest.model.objectives import Function, Loaded
 from bequest.version import versions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bequest.core.arrays import Vector
     from bequest.core.bounds import Pilot
     from bequest.engines.base import Engine
@@ -31,6 +30,8 @@ _MOST_GROUPS = 1000
 _NEARBY = 0.01
 # Longer parts of a fingerprint are not shown.
 _SHOWN = 80
+# The package: of its own classes the name says what they do, and the version is compared.
+_OURS = __name__.partition(".")[0]
 
 
 def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
@@ -56,7 +57,7 @@ def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
         "statistics": str(plan.statistics),
         "checkpoint_every": str(plan.checkpoint_every),
         "the optimum": digest(plan.optima.how, plan.optima.given),
-        "the engine": described(engine),
+        "the engine": _engine(engine),
     }
     whole[_STACKED] = digest(plan.problem.stacks)
     whole |= {f"the version of {name}": version for name, version in versions().items()}
@@ -69,14 +70,59 @@ def fingerprint(plan: Plan, engine: Engine) -> dict[str, str]:
 
 def _method(method: Method) -> str:
     """Return one of ours in words, and of another one a digest of its content."""
-    if type(method).__module__.startswith(Method.__module__.rpartition(".")[0]):
-        options = ", ".join(f"{name}={_plain(value)}" for name, value in vars(method).items())
-        return f"{method.label} ({options})"
-    return digest(method)
+    if not _is_ours(method):
+        return digest(method)
+    options = ", ".join(f"{name}={_option(value)}" for name, value in vars(method).items())
+    return f"{method.label} ({options})"
 
 
-def _plain(option: object) -> str:
-    return str(float(option)) if isinstance(option, int | float | np.number) else str(option)
+def _option(value: object) -> str:
+    if isinstance(value, Method):
+        return _method(value)
+    if isinstance(value, str):
+        return value
+    return str(float(value)) if isinstance(value, int | float | np.number) else _words(value)
+
+
+def _engine(engine: Engine) -> str:
+    """Return an engine with all of its options but those that say that they have no effect."""
+    without: frozenset[str] | None = getattr(engine, "without_effect", None)
+    if without is None:
+        return digest(engine)
+    options = {name: value for name, value in vars(engine).items() if name not in without}
+    own = "" if _is_ours(engine) else f" of {digest(type(engine))}"
+    return f"{type(engine).__name__}{own}({_pairs(options)})"
+
+
+def _words(value: object) -> str:
+    """Return the content of an option: in words where it is ours and plain, else as a digest.
+
+    Never by the ``repr`` of a class of the user's own, which may tell nothing but an address. Sets
+    and mappings are sorted: equal ones may be in different orders.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value) in (bool, int, float, str):
+        return repr(value)
+    if isinstance(value, Mapping):
+        pairs = sorted((_words(key), _words(one)) for key, one in value.items())
+        return "{" + ", ".join(f"{key}: {one}" for key, one in pairs) + "}"
+    if isinstance(value, list | tuple):
+        return "(" + ", ".join(map(_words, value)) + ")"
+    if isinstance(value, AbstractSet):
+        return "{" + ", ".join(sorted(map(_words, value))) + "}"
+    if _is_ours(value) and is_dataclass(value):
+        held = {field.name: getattr(value, field.name) for field in fields(value)}
+        return f"{type(value).__name__}({_pairs(held)})"
+    return digest(value)
+
+
+def _pairs(options: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={_words(value)}" for name, value in options.items())
+
+
+def _is_ours(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == _OURS
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
@@ -117,17 +163,13 @@ def _is_digest(value: str) -> bool:
     return len(value) == len(digest()) and set(value) <= set("0123456789abcdef")
 
 
-def described(engine: Engine) -> str:
-    """Return an engine with the options that change the result.
-
-    The address of a cluster and its time limits do not.
-    """
-    if isinstance(engine, Ray):
-        placed = None if engine.placement is None else dict(sorted(engine.placement.items()))
-        return f"Ray(nodes_per_host={engine.nodes_per_host}, placement={placed})"
-    if type(engine).__repr__ is object.__repr__:
-        return digest(engine)
-    return repr(engine)
+def described(value: Engine | Method) -> str:
+    """Return an engine or a method as a reader may want it: of the user's own by its ``repr``."""
+    if not isinstance(value, Method) and hasattr(value, "without_effect"):
+        return _engine(value)
+    if not _is_ours(value) and type(value).__repr__ is not object.__repr__:
+        return repr(value)
+    return _words(value)
 
 
 def _pilot(plan: Plan) -> Pilot | None:
@@ -140,7 +182,7 @@ def _loss(plan: Plan, node: int, engine: Engine) -> str:
     """Return the digest of a node's loss; a function is evaluated, too."""
     loss = plan.problem.objective(node)
     known = look_into(loss)
-    if isinstance(loss, Loaded) and not isinstance(engine, Ray):
+    if isinstance(loss, Loaded) and not getattr(engine, "loads_elsewhere", False):
         try:
             return digest(known.digits, look_into(loss.load()).digits)
         except Exception as error:  # noqa: BLE001 - a loader may raise anything; so will the run

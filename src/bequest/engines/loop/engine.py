@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -65,6 +65,8 @@ class Loop:
         scribe: hears of everything that happens to every process (``bequest.journal``).
         watch: hears what is new of a run while it goes on (``engines.news``).
     """
+
+    without_effect: ClassVar[frozenset[str]] = frozenset({"scribe", "watch"})
 
     weather: Weather = field(default_factory=Weather)
     hosts: int | Mapping[int, str] = 1

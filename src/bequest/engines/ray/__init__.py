@@ -82,6 +82,15 @@ class Ray:
 
     # Machines die and are preempted: any node may have to leave.
     unplanned: ClassVar[bool] = True
+    # Data lie on the hosts.
+    loads_elsewhere: ClassVar[bool] = True
+    # The address of a cluster and its time limits change no result.
+    without_effect: ClassVar[frozenset[str]] = frozenset(
+        {
+            "address", "cpus_per_host", "patience", "grace", "startup", "name", "record", "resume",
+            "watch",
+        }
+    )  # fmt: skip
 
     address: str | None = None
     nodes_per_host: int | None = None

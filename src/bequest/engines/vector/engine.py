@@ -57,6 +57,7 @@ class Vector:
         membership: what carries out departures and arrivals; an ablation replaces it.
     """
 
+    without_effect: ClassVar[frozenset[str]] = frozenset({"_watch"})
     membership: ClassVar[type[Membership]] = Membership
 
     def __init__(self, *, watch: Callable[[Line], None] | None = None) -> None:
