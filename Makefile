@@ -38,6 +38,7 @@ test-all: check
 # Models of torch and JAX, which no other target needs; both are installed beside the rest.
 test-models: $(MODELS)
 	$(BIN)/pytest -n $(WORKERS) -m "not slow" tests/frameworks
+	$(INSIDE) $(BIN)/pytest -m "not slow" tests/cluster/frameworks
 
 test-cluster: $(READY)
 	$(INSIDE) $(BIN)/pytest tests/cluster

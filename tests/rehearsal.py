@@ -197,5 +197,6 @@ def same(one, other):
         and one.invariant_gap.tobytes() == other.invariant_gap.tobytes()
         and one.trajectory.gradient_norm.tobytes() == other.trajectory.gradient_norm.tobytes()
         and one.trajectory.disagreement.tobytes() == other.trajectory.disagreement.tobytes()
-        and one.error.tobytes() == other.error.tobytes()
+        # where losses are not convex there is no optimum to be away from
+        and (one.problem.regime == "N" or one.error.tobytes() == other.error.tobytes())
     )

@@ -131,7 +131,7 @@ class _Torch:
             self._flat.copy_(torch.from_numpy(np.ascontiguousarray(x)))
         return self._parameters
 
-    @property
+    @cached_property  # every round asks, and a module looks for its parameters each time
     def dim(self) -> int:
         return sum(p.numel() for p in self.module.parameters())
 

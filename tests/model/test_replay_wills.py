@@ -177,6 +177,37 @@ def test_where_a_loss_is_not_convex_classes_spread_as_far_in_all_as_their_sample
         assert own.var(axis=0).sum() == pytest.approx(samples.var(axis=0).sum())
 
 
+def test_where_a_loss_is_not_convex_centroids_spread_as_far_as_their_samples_do():
+    own = pseudo_samples.table_of(loss("softmax", 1))
+    table = replace(own, form=("a network", ()))
+    near = pseudo_samples.centroids(table, 9, (1, 7))
+    apart = pseudo_samples.centroids(table, 9, (1, 7), convex=False)
+    np.testing.assert_array_equal(apart.shares, near.shares)
+    for label in np.unique(near.labels):
+        at, samples = near.labels == label, table.rows[table.labels == label]
+        assert 1 < at.sum() < len(samples)
+        weights = near.shares[at] / near.shares[at].sum()
+        variance = []
+        for found in (near, apart):
+            mean = weights @ found.means[at]
+            np.testing.assert_allclose(mean, samples.mean(axis=0), atol=1e-12)
+            variance.append(float(weights @ ((found.means[at] - mean) ** 2).sum(axis=1)))
+        assert variance[0] < 0.9 * variance[1]
+        assert variance[1] == pytest.approx(samples.var(axis=0).sum())
+    for count in (
+        1,
+        10_000,
+    ):  # the means of classes, and the samples themselves, stay where they are
+        one = pseudo_samples.centroids(table, count, (1, 7))
+        other = pseudo_samples.centroids(table, count, (1, 7), convex=False)
+        np.testing.assert_array_equal(other.means, one.means)
+    # where a model is linear, directions count, and not how far
+    for linear in (own, replace(table, labels=None, targets=np.arange(len(table.rows)) * 1.0)):
+        one = pseudo_samples.centroids(linear, 9, (1, 7))
+        other = pseudo_samples.centroids(linear, 9, (1, 7), convex=False)
+        np.testing.assert_array_equal(other.means, one.means)
+
+
 def test_memories_are_a_group():
     losses = problem("softmax")
     estates = [_estate(losses, node) for node in (0, 1, 2)]

@@ -205,6 +205,36 @@ def test_variance_reduction_removes_the_noise():
     assert reduced.error[-1] < 1e-5
 
 
+def digits(full_every):
+    """Return ten silos with a digit each; 80 unknowns."""
+    X, y = bq.datasets.digits()
+    X = np.asarray(X) / 16 @ np.random.default_rng(0).standard_normal((64, 8)) / 4
+    silos = [bq.Softmax(X[y == k], y[y == k], 10, 0.05) for k in range(10)]
+    return bq.Problem([bq.Minibatches(loss, 16, full_every=full_every) for loss in silos])
+
+
+@pytest.mark.parametrize(
+    ("will", "choice", "first"),
+    [(bq.wills.FullHessian(), "full", 300), (bq.wills.Drift(), "drift", 500)],
+    ids=lambda given: getattr(given, "title", given),
+)
+def test_with_variance_reduction_three_leavers_are_remembered_as_if_they_had_stayed(
+    will, choice, first
+):
+    """The optimum is predicted from a path that has come to rest; noise would hide it."""
+    graph = bq.graphs.ring_with_chords(10, chords=5, seed=1)
+    leaving = [bq.Departure(node, first + 50 * k) for k, node in enumerate((7, 3, 8))]
+    options = {"departures": leaving, "will": will, "method": bq.NIDS(), "rounds": first + 400}
+    reduced = bq.solve(digits(20), graph, **options)
+    assert [record.choice for record in reduced.departures] == [choice] * 3
+    assert reduced.limit_error < 1e-5
+    assert reduced.error[-1] < 1e-5
+    assert reduced.invariant_gap.max() < 1e-12
+    noisy = bq.solve(digits(None), graph, **options)
+    assert [record.choice for record in noisy.departures] == ["average"] * 3
+    assert noisy.limit_error > 1e-2
+
+
 def test_decaying_steps_come_to_rest():
     plain = solved(problem(), departures=[], rounds=2000, method=bq.GradientTracking(step=0.3))
     method = bq.methods.Decaying(bq.GradientTracking(step=0.3), half=100)

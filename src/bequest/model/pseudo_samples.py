@@ -146,8 +146,7 @@ def moments(
     (``_widened``): it has to tell apart what lies around their means, whichever way.
     """
     found = _of_clusters(table, key, rank, [rows for rows, _ in _classes(table)])
-    linear = convex or table.form[0].removeprefix(PENALISED) in OURS
-    return found if linear or table.labels is None else _widened(found, table)
+    return found if _linear(table, convex=convex) else _widened(found, table)
 
 
 def _widened(samples: Clusters, table: SampleTable) -> Clusters:
@@ -161,8 +160,20 @@ def _widened(samples: Clusters, table: SampleTable) -> Clusters:
     return replace(samples, factors=factors)
 
 
-def centroids(table: SampleTable, count: int, key: tuple[int, int]) -> Clusters:
-    """Return that many centroids, shared among the classes by their size; one each at least."""
+def _linear(table: SampleTable, *, convex: bool) -> bool:
+    """Whether only the directions count in which a class spreads, and not how far in all."""
+    ours = table.form[0].removeprefix(PENALISED) in OURS
+    return convex or ours or table.labels is None
+
+
+def centroids(
+    table: SampleTable, count: int, key: tuple[int, int], *, convex: bool = True
+) -> Clusters:
+    """Return that many centroids, shared among the classes by their size; one each at least.
+
+    Centroids lie closer together than what they are the means of. A network is shown how far its
+    classes spread in all, as with moments: theirs are moved apart, their mean kept.
+    """
     from scipy.cluster.vq import kmeans2
 
     points = _points(table)
@@ -175,7 +186,24 @@ def centroids(table: SampleTable, count: int, key: tuple[int, int]) -> Clusters:
         rng = np.random.default_rng([*key, k])
         _, nearest = kmeans2(close_up(points[rows], rng), share, minit="++", rng=rng)
         clusters += [rows[nearest == j] for j in range(share) if (nearest == j).any()]
-    return _of_clusters(table, key, 0, clusters)
+    found = _of_clusters(table, key, 0, clusters)
+    return found if _linear(table, convex=convex) else _apart(found, table)
+
+
+def _apart(samples: Clusters, table: SampleTable) -> Clusters:
+    """Return them farther from the mean of their class, by what they lack of its variance."""
+    means = np.array(samples.means)
+    for rows, label in _classes(table):
+        at = np.flatnonzero(samples.labels == label)
+        if not 1 < at.size < rows.size:
+            continue  # a single one is the mean, and as many as samples are the samples
+        weights = samples.shares[at] / samples.shares[at].sum()
+        mean = weights @ means[at]
+        told = float(weights @ ((means[at] - mean) ** 2).sum(axis=1))
+        if told > 0:
+            whole = float(table.rows[rows].var(axis=0).sum())
+            means[at] = mean + math.sqrt(whole / told) * (means[at] - mean)
+    return replace(samples, means=means)
 
 
 def _points(table: SampleTable) -> Features:

@@ -76,12 +76,12 @@ class Replay(Will):
     def decide(self, estate: Estate) -> Bequest:
         """Return the samples' statistics, and nothing about where the node is."""
         table = pseudo_samples.table_of(estate.objective)
-        key = estate.node, estate.round
+        key, convex = (estate.node, estate.round), estate.setting.mu >= 0
         if self.centroids is not None:
-            samples = pseudo_samples.centroids(table, self.centroids, key)
+            samples = pseudo_samples.centroids(table, self.centroids, key, convex=convex)
             what = f"{samples.means.shape[0]} centroids"
         else:
-            rank, convex = _RANK if self.rank is None else self.rank, estate.setting.mu >= 0
+            rank = _RANK if self.rank is None else self.rank
             samples = pseudo_samples.moments(table, rank, key, convex=convex)
             what = f"moments of {samples.means.shape[0]} classes, rank {samples.rank}"
             if not samples.labels.size:
