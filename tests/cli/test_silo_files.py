@@ -25,7 +25,9 @@ kind = "complete"
 events = [{{ node = "oslo", round = 30 }}]
 """
 SITES = ("bonn", "oslo", "rome")
-FILES = 'files = { rome = "rome.csv", bonn = "bonn.csv", oslo = "oslo.csv" }'
+NAMED = 'files = { rome = "rome.csv", bonn = "bonn.csv", oslo = "oslo.csv" }'
+IGNORE = '\nignore = ["ward"]'
+FILES = NAMED + IGNORE
 
 
 @pytest.fixture
@@ -61,9 +63,9 @@ def only(path):
     return job
 
 
-@pytest.mark.parametrize("files", [FILES, 'files = "*.csv"'])
+@pytest.mark.parametrize("files", [FILES, f'files = "*.csv"{IGNORE}'])
 def test_files_of_silos_are_the_table_with_a_silo_column(write, files):
-    whole = only(write('file = "all/people.csv"\nsilo = "site"'))
+    whole = only(write(f'file = "all/people.csv"\nsilo = "site"{IGNORE}'))
     path = write(files)
     file, job = load(path), only(path)
     assert file.silos == job.names == SITES
@@ -77,8 +79,8 @@ def test_files_of_silos_are_the_table_with_a_silo_column(write, files):
 
 @pytest.mark.parametrize("engine", ["vector", "loop"])
 def test_files_that_stay_on_their_hosts_give_the_same_losses(write, engine):
-    here = only(write(f'{FILES}\ncategories = {{ ward = "agree" }}'))
-    file = load(write(f'{FILES}\non_hosts = true\ncategories = {{ ward = "agree" }}')).on(engine)
+    here = only(write(f'{NAMED}\ncategories = {{ ward = "agree" }}'))
+    file = load(write(f'{NAMED}\non_hosts = true\ncategories = {{ ward = "agree" }}')).on(engine)
     (job,) = file.jobs()
     assert job.plan.problem.away == (0, 1, 2)
     assert job.samples.features == here.samples.features
@@ -116,7 +118,7 @@ def test_newton_steps_at_the_end_give_the_limit(bequest, write, folder):
 
 
 def test_newton_steps_that_lead_nowhere_are_told_and_the_rounds_count(bequest, write, folder):
-    path = write(top='finish = "newton"')
+    path = write(NAMED, top='finish = "newton"')
     # nobody leaves: a memory of a silo would have a minimiser
     text = path.read_text().replace("l2 = 0.01", "l2 = 0.0").partition("[departures]")[0]
     path.write_text(text)
@@ -150,7 +152,7 @@ def test_newton_steps_that_lead_nowhere_are_told_and_the_rounds_count(bequest, w
         ),
         ('files = { bonn = "bonn.csv", lyon = "x.csv" }', "problem.files.lyon", "Check the name"),
         ("files = 3", "problem.files: is 3, but must be a table", "a table"),
-        (f'{FILES}\nfeatures = ["agee"]', "problem.files: ", 'Did you mean "age"?'),
+        (f'{NAMED}\nfeatures = ["agee"]', "problem.files: ", 'Did you mean "age"?'),
     ],
 )
 def test_files_that_do_not_go_together_with_the_rest_are_told(write, problem, what, remedy):
@@ -188,10 +190,42 @@ def test_a_text_among_numbers_is_told_by_file_and_line(write, folder):
         load(write())
 
 
+@pytest.mark.parametrize("on_hosts", [False, True])
+def test_texts_of_which_nothing_is_said_are_refused(bequest, write, folder, on_hosts):
+    said = "\non_hosts = true" if on_hosts else ""
+    result = bequest("run", write(NAMED + said), "--model", folder / "models")
+    assert result.exit_code == 2
+    words = " ".join(result.stderr.split())
+    assert '"ward" is text, and nothing says what to do about it' in words
+    assert 'leave it out with ignore: ["ward"]' in words
+    assert ("bonn.csv" in words) or ("oslo.csv" in words)
+    assert bequest("run", write(FILES + said)).exit_code == 0
+    wrong = bequest("run", write(FILES.replace("ward", "wrd") + said))
+    assert wrong.exit_code == 2
+    # a host does not know what others have: it tells the text that is not mentioned
+    assert ('"ward" is text' if on_hosts else 'no column "wrd"') in wrong.stderr
+
+
+def test_a_column_that_is_empty_everywhere_is_refused_on_hosts_too(bequest, write, folder):
+    for site in SITES:
+        path = folder / f"{site}.csv"
+        head, *rows = path.read_text().splitlines()
+        path.write_text("\n".join([f"new,{head}", *(f",{row}" for row in rows)]) + "\n")
+    asked = f'{FILES}\non_hosts = true\nimpute = "mean"'
+    found = bequest("run", write(asked))
+    assert found.exit_code == 2
+    assert 'column "new": is empty in every silo' in found.stderr
+    assert bequest("run", write(asked.replace('"ward"', '"ward", "new"'))).exit_code == 0
+    rome = folder / "rome.csv"  # one value, and the others' cells are missing ones
+    rome.write_text(rome.read_text().replace("\n,", "\n7,", 1).replace("\n,", "\n8,", 1))
+    (job,) = load(write(asked)).jobs()
+    assert {"new", "new is missing"} < set(job.samples.features)
+
+
 def test_columns_that_are_not_features_may_differ(write, folder):
     path = folder / "rome.csv"
     path.write_text(path.read_text().replace("ward", "station"))
-    assert only(write(f'{FILES}\nfeatures = ["pulse", "age"]')).samples.features == ("pulse", "age")
+    assert only(write(f'{NAMED}\nfeatures = ["pulse", "age"]')).samples.features == ("pulse", "age")
 
 
 def test_hosts_tell_what_is_wrong_with_their_files(bequest, write, folder):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from bequest.data.choosing import DATE
 from bequest.data.tables import number_in
 
 if TYPE_CHECKING:
     from bequest.data.tables import Column, Table
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}", re.ASCII)
 # More distinct texts than this, and most of them once: names or numbers of rows, not categories.
 _MANY = 20
 
@@ -64,14 +63,15 @@ def _column(name: str, values: Column) -> ColumnDocument:
     if full and all(number is not None for number in numbers):
         return _document(name, "number", missing, np.array(numbers, dtype=float))
     distinct = len(set(full))
-    kind, refused = "text", f'is text: declare categories = {{ {name} = "agree" }}, or leave it out'
-    if full and all(_DATE.fullmatch(cell) for cell in full):
-        kind, refused = "date", "holds dates: make numbers of them, such as days since admission"
+    out = f'ignore = ["{name}"]'
+    kind, refused = "text", f'is text: declare categories = {{ {name} = "agree" }}, or {out}'
+    if full and all(DATE.fullmatch(cell) for cell in full):
+        kind, refused = "date", f"holds dates: make numbers of them, such as days, or {out}"
     elif any(number is not None for number in numbers):
         odd = next(cell for cell, number in zip(full, numbers, strict=True) if number is None)
         kind, refused = "mixed", f'holds numbers and text such as "{odd}": correct the cells'
     elif distinct > _MANY and 2 * distinct > len(full):
-        refused = "is text, and nearly every row has its own: a name or a number of rows"
+        refused = f"is text, and nearly every row has its own, as names have: {out}"
     elif missing:
         refused += '; cells are missing: add impute = "mean"'
     return ColumnDocument(
@@ -89,7 +89,7 @@ def _column(name: str, values: Column) -> ColumnDocument:
 def _document(name: str, kind: str, missing: int, inside: Column) -> ColumnDocument:
     refused = None
     if not inside.size:
-        refused = "holds no number at all"
+        refused = f'holds no number at all: ignore = ["{name}"]'
     elif np.isinf(inside).any():
         refused = "holds infinite numbers: correct the cells"
     elif missing:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from bequest.data.choosing import check_declared
 from bequest.data.loading import loader
 from bequest.data.naming import Naming, agree_on_names
 from bequest.data.questions import Curved, HostAnswer, Placed
@@ -115,6 +116,7 @@ def on_hosts(
     bias: Bias = True,
     impute: Literal["mean"] | None = None,
     categories: Categories | None = None,
+    ignore: Sequence[str] = (),
     l2: float = 0.0,
     delta: float = 1.0,
     weigh: Weigh = "samples",
@@ -132,13 +134,15 @@ def on_hosts(
         loss: which loss.
         graph: which silos talk to each other.
         engine: what carries them; on a cluster ``Ray(placement=...)`` says which is where.
-        features: from which columns to predict, in this order; by default all columns of numbers
-            that some silo has, in alphabetical order, and those of ``categories``.
+        features: from which columns to predict, in this order; by default all columns that some
+            silo has, in alphabetical order; one without numbers is refused then, unless it is among
+            ``categories`` or ignored.
         classes: the names of all classes; by default those that some silo knows, sorted.
         standardise: as in ``bequest.data.select``, and so are the next three.
         bias: whether there is a column of ones, and whether it is penalised.
         impute: whether missing numbers are filled in.
         categories: columns of categories, declared or to be agreed on.
+        ignore: columns to leave out, where features are not named.
         l2: as in ``bequest.data.problem_of``, and so are the next two.
         delta: where a Huber loss becomes linear.
         weigh: what counts the same, samples or silos.
@@ -161,26 +165,21 @@ def on_hosts(
         method,
     )
     source = f"the files of {len(files)} silos"
-    for name in kinds:
-        if name == label or (features is not None and name not in features):
-            what = "the label" if name == label else "none of the features"
-            raise InvalidData(
-                f'{source}, column "{name}": has categories, but is {what}.',
-                remedy="Declare categories of features only.",
-            )
+    check_declared(source, features, {label: "the label"}, categories=kinds, ignore=ignore)
     with one_cluster():
         naming = Naming(
             to_agree_on(kinds),
             fills,
             label=label if loss in CLASSIFIERS and classes is None else None,
             features=None if features is None else tuple(f for f in features if f not in kinds),
-            others=frozenset({label, *kinds}),
+            others=frozenset({label, *kinds, *ignore}),
+            ignore=tuple(ignore),
         )
         names = agree_on_names(naming, assembly.ask, source=source)
         wanted = sorted({*names.columns, *kinds}) if features is None else list(features)
         if not wanted:
             raise InvalidData(
-                f"{source} have no column of numbers besides the label.",
+                f"{source} have no column besides the label and what is ignored.",
                 remedy="A model needs at least one feature.",
             )
         columns = columns_of(
