@@ -89,7 +89,7 @@ def test_a_model_says_what_is_in_it(model, bequest):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda text: text.replace('"version": 1', '"version": 2'), "of version 2"),
+        (lambda text: text.replace('"version": 2', '"version": 3'), "of version 3"),
         (lambda text: text.replace("alive", "alivf", 1), "damaged"),
         (lambda text: text[:-40], "no model file"),
         (lambda text: text.replace("bequest model", "bequest modem"), "no model file"),

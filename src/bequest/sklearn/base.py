@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from bequest.core.methods import NIDS
 from bequest.data.samples import pooled_divisor
 from bequest.data.tables import label_of
-from bequest.data.trained import TrainedModel, fates, plain_recipe, told
+from bequest.data.trained import TrainedModel, fates, plain_recipe, told, type_of_classes
 from bequest.errors import InvalidData, InvalidMethod, OptimumUnknown
 from bequest.model.outcome import Status
 from bequest.model.problem import Problem
@@ -223,16 +223,16 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
         columns = [f"x{k}" for k in range(self.n_features_in_)] if names is None else names.tolist()
         silos = [str(name) for name in self.silos_.tolist()]
         run = getattr(self, "run_", None)
+        classes = getattr(self, "classes_", np.array([], dtype=str))
         return TrainedModel(
             loss=self._kind,
             coef=np.atleast_2d(self.coef_),
             intercept=np.atleast_1d(self.intercept_),
-            classes=tuple(
-                label_of(one) for one in getattr(self, "classes_", np.array([])).tolist()
-            ),
+            classes=tuple(label_of(one) for one in classes.tolist()),
             recipe=plain_recipe(columns),
             silos=dict.fromkeys(silos, "unknown") if run is None else fates(run, silos),
             about={} if run is None else told(run, certify=True),
+            class_type=type_of_classes(classes),
         )
 
 

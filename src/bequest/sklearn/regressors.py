@@ -9,10 +9,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bequest.core.legacy import Legacy
+from bequest.data import scoring
 from bequest.model.objectives import Huber, LeastSquares
 from bequest.model.problem import Problem
 from bequest.sklearn.base import SiloEstimator, checked_number, checked_weights
@@ -64,8 +64,7 @@ class _Regressor(RegressorMixin, SiloEstimator):  # type: ignore[misc]
         """Return the number predicted for every row."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        found: Vector = safe_sparse_dot(X, self.coef_, dense_output=True) + self.intercept_
-        return found
+        return scoring.linear_scores(X, self.coef_, self.intercept_)
 
 
 class SiloRidge(_Regressor):
