@@ -70,6 +70,13 @@ def test_a_run_leaves_a_model_that_predicts(model, folder, bequest):
     assert "these columns are not used: extra" in found.stderr
     bequest("predict", model, folder / "new.csv", "-o", folder / "out.csv")
     assert (folder / "out.csv").read_text() == "prediction\nno\nyes\n"
+    (folder / "out.csv").write_text("mine\n")
+    told = bequest("predict", model, folder / "new.csv", "-o", folder / "out.csv", code=2)
+    assert "out.csv is there already" in told.stderr
+    assert (folder / "out.csv").read_text() == "mine\n"
+    bequest("predict", model, folder / "new.csv", "-o", folder / "out.csv", "--overwrite")
+    assert (folder / "out.csv").read_text() == "prediction\nno\nyes\n"
+    bequest("predict", model, folder / "new.csv", "-o", "/dev/null")
     proba = bq.load_model(model).predict_proba(folder / "new.csv")
     assert first == f"no,{proba[0, 0]!r},{proba[0, 1]!r}".replace("np.float64(", "").replace(
         ")", ""

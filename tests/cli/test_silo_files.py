@@ -197,6 +197,7 @@ def test_texts_of_which_nothing_is_said_are_refused(bequest, write, folder, on_h
     assert result.exit_code == 2
     words = " ".join(result.stderr.split())
     assert '"ward" is text, and nothing says what to do about it' in words
+    assert not (folder / "models").exists()
     assert 'leave it out with ignore: ["ward"]' in words
     assert ("bonn.csv" in words) or ("oslo.csv" in words)
     assert bequest("run", write(FILES + said)).exit_code == 0
@@ -233,6 +234,25 @@ def test_hosts_tell_what_is_wrong_with_their_files(bequest, write, folder):
     result = bequest("run", write(f"{FILES}\non_hosts = true"))
     assert result.exit_code == 2
     assert "oslo.csv" in result.stderr
+
+
+def test_files_of_silos_are_read_as_one_table(folder):
+    files = {site: folder / f"{site}.csv" for site in SITES}
+    table = bq.data.read_silos(files, silo="site")
+    assert table.columns["site"].tolist() == sorted(table.columns["site"].tolist())
+    assert table.matrix(["pulse", "age"])[0].tolist() == [
+        table.columns["pulse"][0],
+        table.columns["age"][0],
+    ]
+    with pytest.raises(InvalidData, match="is no list of columns"):
+        table.matrix("age")
+    with pytest.raises(InvalidData, match='column "ward": is "'):
+        table.matrix(["ward"])
+    for none in ({}, ["bonn.csv"]):
+        with pytest.raises(InvalidData, match="names no files of silos"):
+            bq.data.read_silos(none)
+    with pytest.raises(InvalidData, match=r"lyon\.csv does not exist"):
+        bq.data.read_silos(files | {"lyon": folder / "lyon.csv"})
 
 
 def test_tables_of_silos_are_joined_with_their_places():

@@ -28,7 +28,7 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace models that are there.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 
 
 class EngineName(StrEnum):
@@ -162,11 +162,12 @@ def predict_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file instead.")
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Predict the label of new rows, as CSV; columns go by name, and others are not used."""
     from bequest.cli.model import predict_rows
 
-    predict_rows(model, table, proba=proba, output=output)
+    predict_rows(model, table, proba=proba, output=output, overwrite=overwrite)
 
 
 @app.command("plot")

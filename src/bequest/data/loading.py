@@ -66,7 +66,7 @@ class Loader:
 
     def _features(self, table: Table) -> Matrix:
         names = feature_names(table, self.features, label=self.label, silo=None, ignore=self.ignore)
-        X = np.concatenate([table.numbers(name) for name in names], axis=1)
+        X = table.matrix(names)
         return np.column_stack([X, np.ones(table.rows)]) if self.bias else X
 
     def _labels(self, table: Table) -> Vector:

@@ -112,6 +112,14 @@ class Table:
         """How many samples it holds."""
         return int(next(iter(self.columns.values())).shape[0])
 
+    def matrix(self, names: Sequence[str]) -> Matrix:
+        """Return these columns of finite numbers side by side, a row per row."""
+        if isinstance(names, str) or not len(names):
+            raise InvalidData(
+                f"{names!r} is no list of columns.", remedy=f'Pass ["{names or "age"}"].'
+            )
+        return np.concatenate([self.numbers(name) for name in names], axis=1)
+
     def take(self, rows: Indices) -> TableRows:
         """Return the table of these rows; messages go on naming where they come from."""
         columns = {name: values[rows] for name, values in self.columns.items()}

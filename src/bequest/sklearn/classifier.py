@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bequest.data import scoring
 from bequest.errors import InvalidData
@@ -88,7 +88,7 @@ class SiloLogisticRegression(ClassifierMixin, SiloEstimator):  # type: ignore[mi
             silos: the name of the silo that each row belongs to; by default all are in one.
         """
         strength = checked_number(self.C, "C", least=0.0, beyond=True)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        X, y = self._checked(X, y)
         check_classification_targets(y)
         self.classes_, number = np.unique(y, return_inverse=True)
         classes = self.classes_.size
@@ -121,7 +121,7 @@ class SiloLogisticRegression(ClassifierMixin, SiloEstimator):  # type: ignore[mi
     def decision_function(self, X: Any) -> Matrix:  # noqa: ANN401
         """Return the scores: of the second class, or a column per class if there are more."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = self._checked(X, reset=False)
         return scoring.linear_scores(X, self.coef_, self.intercept_)
 
     def predict_proba(self, X: Any) -> Matrix:  # noqa: ANN401
