@@ -173,12 +173,15 @@ def predict_command(
 @app.command("plot")
 def plot_command(
     *,
-    results: Annotated[Path, typer.Argument(help="What bequest run -o has written, as JSON.")],
+    results: Annotated[Path, typer.Argument(help="What bequest run -o has written.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The figure: .png, .svg or .pdf.")
     ] = Path("curves.png"),
 ) -> None:
-    """Draw the error of every run against its rounds, with survivors and departures."""
+    """Draw the error of every run against its rounds, with survivors and departures.
+
+    Of a sweep, and of .csv or .parquet, which have no curves: the errors at the end over a setting.
+    """
     from bequest.cli.plot import plot_results
 
     plot_results(results, output)
