@@ -190,15 +190,23 @@ def plot_command(
 @app.command("data")
 def data_command(
     *,
-    table: Annotated[Path, typer.Argument(help="A table: .csv, .npz or .parquet.")],
+    tables: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A table (.csv, .npz or .parquet), several of one silo each, or a run file."
+        ),
+    ],
     label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     silo: Annotated[str | None, typer.Option(help="The column that names the silo.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Describe a table before it is used: columns, what is missing, balance, what is refused."""
+    """Describe tables before they are used: columns, what is missing, balance, what is refused.
+
+    Of a run file, what is left to refuse after what it says about columns.
+    """
     from bequest.cli.data import describe_table
 
-    describe_table(table, label=label, silo=silo, as_json=as_json)
+    describe_table(tables, label=label, silo=silo, as_json=as_json)
 
 
 @app.command("forget")

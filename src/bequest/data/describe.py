@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
@@ -11,10 +12,13 @@ from bequest.data.choosing import DATE
 from bequest.data.tables import number_in
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from bequest.data.tables import Column, Table
 
 # More distinct texts than this, and most of them once: names or numbers of rows, not categories.
 _MANY = 20
+_LACKS = 'cells are missing: add impute = "mean", or remove the rows'
 
 
 class ColumnDocument(TypedDict):
@@ -30,9 +34,39 @@ class ColumnDocument(TypedDict):
     refused: str | None
 
 
-def describe(table: Table, *, label: str | None = None, silo: str | None = None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What was said about columns, as in ``select``."""
+
+    features: Collection[str] | None = None
+    categories: Collection[str] = ()
+    ignore: Collection[str] = ()
+    impute: bool = False
+
+    def left(self, column: ColumnDocument) -> str | None:
+        """Return why a column would still be refused."""
+        name = column["name"]
+        if name in self.ignore or not (self.features is None or name in self.features):
+            return None
+        coded = name in self.categories
+        if coded and column["missing"] and not self.impute:
+            return _LACKS
+        if coded or (self.impute and column["refused"] == _LACKS):
+            return None
+        return column["refused"]
+
+
+def describe(
+    table: Table,
+    *,
+    label: str | None = None,
+    silo: str | None = None,
+    declared: Declared = Declared(),  # noqa: B008 - immutable
+) -> dict[str, Any]:
     """Return what a table holds, as plain data: columns, and rows and labels per silo."""
     columns = [_column(name, values) for name, values in table.columns.items()]
+    for column in columns:
+        column["refused"] = None if column["name"] in (label, silo) else declared.left(column)
     document: dict[str, Any] = {"source": table.source, "rows": table.rows, "columns": columns}
     if silo is not None:
         owners = table.cells(silo)
@@ -93,7 +127,7 @@ def _document(name: str, kind: str, missing: int, inside: Column) -> ColumnDocum
     elif np.isinf(inside).any():
         refused = "holds infinite numbers: correct the cells"
     elif missing:
-        refused = 'cells are missing: add impute = "mean", or remove the rows'
+        refused = _LACKS
     finite = inside[np.isfinite(inside)]
     return ColumnDocument(
         name=name,
