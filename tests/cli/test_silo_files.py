@@ -131,6 +131,60 @@ def test_newton_steps_that_lead_nowhere_are_told_and_the_rounds_count(bequest, w
     assert "finish" not in json.loads(result.stdout)["runs"][0]
 
 
+def test_a_silo_is_forgotten_where_data_are_on_their_hosts(bequest, write, folder):
+    here = write()
+    asked = ("--record", folder / "here")
+    assert bequest("run", here, *asked).exit_code == 0
+    assert bequest("forget", here, "oslo", *asked, "-o", folder / "here-new").exit_code == 0
+    path = write(f"{FILES}\non_hosts = true")
+    recorded = ("--record", folder / "runs")
+    assert bequest("run", path, *recorded, "--model", folder / "models").exit_code == 0
+    found = bequest("forget", path, "oslo", *recorded, "-o", folder / "new")
+    assert found.exit_code == 0, found.output
+    receipt = json.loads((folder / "new" / "receipt.json").read_text())
+    assert receipt["exact"] is True
+    mine, theirs = (bq.load_model(folder / name / "model.json") for name in ("new", "here-new"))
+    assert mine.silos == {"bonn": "alive", "oslo": "forgotten", "rome": "alive"}
+    np.testing.assert_allclose(mine.coef, theirs.coef, atol=1e-9)
+    # two of the three speak for themselves, and one of these cannot
+    kept = (folder / "rome.csv").read_bytes()
+    (folder / "rome.csv").unlink()
+    found = bequest("forget", path, "oslo", *recorded, "-o", folder / "none")
+    assert found.exit_code == 2
+    assert "what to do" in found.stderr
+    assert not (folder / "none").exists()
+    (folder / "rome.csv").write_bytes(kept)
+    agreed = folder / "runs" / "agreed-0.json"
+    agreed.write_text(agreed.read_text().replace("oslo", "olso"))
+    found = bequest("forget", path, "oslo", *recorded, "-o", folder / "none")
+    assert (found.exit_code, "agreed-0.json is damaged" in found.stderr) == (2, True)
+    agreed.unlink()  # then they agree again
+    assert bequest("forget", path, "oslo", *recorded, "-o", folder / "again").exit_code == 0
+    same = (folder / name / "model.json" for name in ("new", "again"))
+    assert len({one.read_bytes() for one in same}) == 1
+
+
+def test_what_was_agreed_on_is_kept_for_when_a_silo_has_gone_with_its_file(write, folder):
+    path = write(f"{NAMED}\non_hosts = true\ncategories = {{ ward = 'agree' }}")
+    job = only(path)
+    told = json.loads(json.dumps(job.samples.as_dict()))
+    (folder / "oslo.csv").unlink()
+    file = load(path)
+    file.with_agreement(0, told)
+    (again,) = file.jobs()
+    assert again.samples.recipe == job.samples.recipe
+    assert (again.samples.silos, again.samples.left) == (SITES, ())
+    for node in range(3):
+        mine, theirs = (one.plan.problem.objective(node) for one in (again, job))
+        assert mine.loader == theirs.loader
+        assert (mine.dim, mine.curvature) == (theirs.dim, theirs.curvature)
+    x = np.ones(again.plan.problem.dim)
+    assert again.plan.problem.objective(2).value(x) == job.plan.problem.objective(2).value(x)
+    for part in ("recipe", "common", "silos"):
+        with pytest.raises(InvalidData, match="not what silos have agreed on"):
+            file.with_agreement(0, {name: one for name, one in told.items() if name != part})
+
+
 @pytest.mark.parametrize(
     ("problem", "what", "remedy"),
     [

@@ -31,7 +31,7 @@ from bequest.errors import (
 )
 from bequest.journal import Journal, Origin
 from bequest.model.outcome import Status
-from bequest.phases import newton
+from bequest.phases import Agreed, newton
 from bequest.runfile.schema import spelled
 from bequest.runfile.sweep import variants
 from bequest.runfile.tables import TableProblem
@@ -258,6 +258,8 @@ def _carry_out(
                     meter.skip(file.rounds)
                     continue
                 record = None if records is None else records.at(number)
+                if records is not None and isinstance(job.samples, Agreed):
+                    records.keep_agreement(job.seed, job.samples)
                 place = None if log is None else log / _log_name(number, len(file))
                 try:
                     run = _run(file, job, record, title, meter, place, page)
