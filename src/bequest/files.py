@@ -125,10 +125,10 @@ def refuse_existing(path: Path, option: str) -> None:
     Raises:
         CannotWrite: there is such a file already.
     """
-    if os.path.lexists(path):
+    if os.path.lexists(path) and not _is_special(path):
         raise CannotWrite(
             f"{option}: {path} is there already.",
-            remedy="Add --overwrite to replace it, or choose another folder.",
+            remedy="Add --overwrite to replace it, or choose another place.",
         )
 
 

@@ -204,3 +204,63 @@ def test_forgetting_leaves_the_optimum_of_the_other_rows(folder, bequest):
     pooled = bq.Logistic(X, y, 0.1)
     x = np.append(forgotten.coef[0], forgotten.intercept)
     assert np.linalg.norm(pooled.gradient(x)) < 1e-9
+
+
+def test_files_of_silos_are_described_together(folder, bequest):
+    lines = (folder / "people.csv").read_text().splitlines()
+    for town in "BOS":
+        mine = [line for line in lines[1:] if line.startswith(town)]
+        (folder / f"{town}.csv").write_text("\n".join([lines[0], *mine]) + "\n")
+    paths = [folder / f"{town}.csv" for town in "BOS"]
+    document = json.loads(bequest("data", *paths, "--label", "ill", "--json").stdout)
+    assert document["rows"] == 60
+    assert document["silos"] == {"B": 20, "O": 20, "S": 20}
+    assert sum(document["balance"]["O"].values()) == 20
+    shown = bequest("data", *paths).stdout
+    assert "silo O: 20 rows" in shown
+    assert '"born" holds dates' in shown
+    (folder / "more").mkdir()
+    (folder / "more" / "B.csv").write_text("age\n1\n")
+    for arguments, words in (
+        ((*paths, "--silo", "town"), "every file is a silo"),
+        ((*paths, folder / "more" / "B.csv"), "Two files have the same name"),
+        ((paths[1], folder / "more" / "B.csv"), "has no column"),
+    ):
+        found = bequest("data", *arguments)
+        assert (found.exit_code, words in found.stderr) == (2, True), found.output
+
+
+def test_a_run_file_is_described_with_what_it_says_about_columns(folder, bequest):
+    path, plain = folder / "run.toml", RUN
+    path.write_text(plain)
+    shown = bequest("data", path)
+    assert shown.exit_code == 0, shown.output
+    words = " ".join(shown.stdout.split())
+    assert "80 rows, 8 columns" in words
+    assert "silo B: 20 rows (" in words
+    assert '"ward" is text: declare' in words
+    assert f"refused: {path}: problem: " in words
+    said = 'l2 = 0.1\ncategories = { ward = "agree" }\nignore = ["name", "born", "odd"]'
+    path.write_text(plain.replace("l2 = 0.1", said))
+    shown = bequest("data", path).stdout
+    for gone in ("is text", "holds dates", "refused"):
+        assert gone not in shown
+    document = json.loads(bequest("data", path, "--json").stdout)
+    assert document["run file"] is None
+    assert all(one["refused"] is None for one in document["columns"])
+    lines = (folder / "people.csv").read_text().splitlines()
+    lines[1] = ",".join([*lines[1].split(",")[:1], "", *lines[1].split(",")[2:]])
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    assert '"age" cells are missing' in bequest("data", path).stdout
+    path.write_text(path.read_text().replace("l2 = 0.1", 'l2 = 0.1\nimpute = "mean"'))
+    assert "are missing" not in bequest("data", path).stdout
+    hosts = 'files = { a = "a.csv", b = "b.csv" }\non_hosts = true'
+    for text, words in (
+        (plain.replace('file = "people.csv"', hosts), "which alone may read them"),
+        (plain.replace('file = "people.csv"', ""), "says neither file nor files"),
+        (plain.replace('"table"', '"explicit"'), "has no table"),
+    ):
+        path.write_text(text)
+        found = bequest("data", path)
+        assert (found.exit_code, words in found.stderr) == (2, True), found.output
+    assert "the run file says that" in bequest("data", path, "--label", "ill").stderr

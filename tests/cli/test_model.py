@@ -70,6 +70,13 @@ def test_a_run_leaves_a_model_that_predicts(model, folder, bequest):
     assert "these columns are not used: extra" in found.stderr
     bequest("predict", model, folder / "new.csv", "-o", folder / "out.csv")
     assert (folder / "out.csv").read_text() == "prediction\nno\nyes\n"
+    (folder / "out.csv").write_text("mine\n")
+    told = bequest("predict", model, folder / "new.csv", "-o", folder / "out.csv", code=2)
+    assert "out.csv is there already" in told.stderr
+    assert (folder / "out.csv").read_text() == "mine\n"
+    bequest("predict", model, folder / "new.csv", "-o", folder / "out.csv", "--overwrite")
+    assert (folder / "out.csv").read_text() == "prediction\nno\nyes\n"
+    bequest("predict", model, folder / "new.csv", "-o", "/dev/null")
     proba = bq.load_model(model).predict_proba(folder / "new.csv")
     assert first == f"no,{proba[0, 0]!r},{proba[0, 1]!r}".replace("np.float64(", "").replace(
         ")", ""
@@ -89,7 +96,7 @@ def test_a_model_says_what_is_in_it(model, bequest):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda text: text.replace('"version": 1', '"version": 2'), "of version 2"),
+        (lambda text: text.replace('"version": 2', '"version": 3'), "of version 3"),
         (lambda text: text.replace("alive", "alivf", 1), "damaged"),
         (lambda text: text[:-40], "no model file"),
         (lambda text: text.replace("bequest model", "bequest modem"), "no model file"),

@@ -51,3 +51,63 @@ def test_curves_are_drawn_from_a_results_file(write, tmp_path, bequest):
     found = bequest("plot", results, "-o", tmp_path / "no.png")
     assert (found.exit_code, "holds no results" in found.stderr) == (2, True)
     assert not (tmp_path / "no.png").exists()
+
+
+SWEEP = "[sweep]\nproblem.L = [2.0, 8.0, 200.0]\n"
+WILLS = "[[wills]]\nkind = 'classic'\n[[wills]]\nkind = 'consensus'\n"
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """What was drawn, before it became a picture."""
+    import matplotlib.figure
+
+    kept = []
+    save = matplotlib.figure.Figure.savefig
+    monkeypatch.setattr(
+        matplotlib.figure.Figure,
+        "savefig",
+        lambda figure, *given, **more: (kept.append(figure), save(figure, *given, **more))[1],
+    )
+    return kept
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
+def test_a_sweep_is_drawn_over_its_setting(write, tmp_path, bequest, drawn, kind):
+    leaves = "[departures]\nmost_heterogeneous = [50]\n"
+    path = write(top="seeds = [0, 1, 2]", rest=leaves + WILLS + SWEEP)
+    results = tmp_path / f"results.{kind}"
+    assert bequest("run", path, "-o", results).exit_code == 0
+    document = json.loads(bequest("run", path, "--json").stdout)
+    found = bequest("plot", results, "-o", tmp_path / "over.png")
+    assert found.exit_code == 0, found.output
+    assert (tmp_path / "over.png").read_bytes().startswith(b"\x89PNG")
+    (axes,) = drawn[-1].axes
+    assert (axes.get_xlabel(), axes.get_xscale()) == ("problem.L", "log")
+    titles = ["classic (drop and forget)", "consensus (GT-C)"]
+    shown = {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
+    assert len(shown) == len(titles)
+    for will, line in zip(range(2), shown.values(), strict=True):
+        assert line.get_xdata().tolist() == [2.0, 8.0, 200.0]
+        medians = [one["wills"][will]["error"] for one in document["sweep"]]
+        np.testing.assert_allclose(line.get_ydata(), medians, rtol=1e-12)
+
+
+def test_results_as_a_table_are_drawn_over_the_wills(write, tmp_path, bequest, drawn):
+    path = write(rest="[departures]\nmost_heterogeneous = [50]\n" + WILLS)
+    results = tmp_path / "results.csv"
+    bequest("run", path, "-o", results)
+    assert bequest("plot", results, "-o", tmp_path / "wills.png").exit_code == 0
+    assert drawn[-1].axes[0].get_xlabel() == "will"
+    head, *rows = results.read_text().splitlines()
+    place = head.split(",").index("error")
+    unknown = [",".join("" if k == place else c for k, c in enumerate(r.split(","))) for r in rows]
+    for text, words in (
+        ("a,b\n1,2\n", "holds no results of bequest run"),
+        ("", "holds no results: "),
+        ("\n".join([head, *unknown]) + "\n", "no run has an error"),
+    ):
+        results.write_text(text)
+        found = bequest("plot", results, "-o", tmp_path / "none.png")
+        assert (found.exit_code, words in found.stderr) == (2, True), found.output
+    assert not (tmp_path / "none.png").exists()

@@ -25,7 +25,9 @@ kind = "complete"
 events = [{{ node = "oslo", round = 30 }}]
 """
 SITES = ("bonn", "oslo", "rome")
-FILES = 'files = { rome = "rome.csv", bonn = "bonn.csv", oslo = "oslo.csv" }'
+NAMED = 'files = { rome = "rome.csv", bonn = "bonn.csv", oslo = "oslo.csv" }'
+IGNORE = '\nignore = ["ward"]'
+FILES = NAMED + IGNORE
 
 
 @pytest.fixture
@@ -61,9 +63,9 @@ def only(path):
     return job
 
 
-@pytest.mark.parametrize("files", [FILES, 'files = "*.csv"'])
+@pytest.mark.parametrize("files", [FILES, f'files = "*.csv"{IGNORE}'])
 def test_files_of_silos_are_the_table_with_a_silo_column(write, files):
-    whole = only(write('file = "all/people.csv"\nsilo = "site"'))
+    whole = only(write(f'file = "all/people.csv"\nsilo = "site"{IGNORE}'))
     path = write(files)
     file, job = load(path), only(path)
     assert file.silos == job.names == SITES
@@ -77,8 +79,8 @@ def test_files_of_silos_are_the_table_with_a_silo_column(write, files):
 
 @pytest.mark.parametrize("engine", ["vector", "loop"])
 def test_files_that_stay_on_their_hosts_give_the_same_losses(write, engine):
-    here = only(write(f'{FILES}\ncategories = {{ ward = "agree" }}'))
-    file = load(write(f'{FILES}\non_hosts = true\ncategories = {{ ward = "agree" }}')).on(engine)
+    here = only(write(f'{NAMED}\ncategories = {{ ward = "agree" }}'))
+    file = load(write(f'{NAMED}\non_hosts = true\ncategories = {{ ward = "agree" }}')).on(engine)
     (job,) = file.jobs()
     assert job.plan.problem.away == (0, 1, 2)
     assert job.samples.features == here.samples.features
@@ -116,7 +118,7 @@ def test_newton_steps_at_the_end_give_the_limit(bequest, write, folder):
 
 
 def test_newton_steps_that_lead_nowhere_are_told_and_the_rounds_count(bequest, write, folder):
-    path = write(top='finish = "newton"')
+    path = write(NAMED, top='finish = "newton"')
     # nobody leaves: a memory of a silo would have a minimiser
     text = path.read_text().replace("l2 = 0.01", "l2 = 0.0").partition("[departures]")[0]
     path.write_text(text)
@@ -127,6 +129,60 @@ def test_newton_steps_that_lead_nowhere_are_told_and_the_rounds_count(bequest, w
     assert result.exit_code == 0, result.output
     assert "not finished by Newton steps" in result.stderr
     assert "finish" not in json.loads(result.stdout)["runs"][0]
+
+
+def test_a_silo_is_forgotten_where_data_are_on_their_hosts(bequest, write, folder):
+    here = write()
+    asked = ("--record", folder / "here")
+    assert bequest("run", here, *asked).exit_code == 0
+    assert bequest("forget", here, "oslo", *asked, "-o", folder / "here-new").exit_code == 0
+    path = write(f"{FILES}\non_hosts = true")
+    recorded = ("--record", folder / "runs")
+    assert bequest("run", path, *recorded, "--model", folder / "models").exit_code == 0
+    found = bequest("forget", path, "oslo", *recorded, "-o", folder / "new")
+    assert found.exit_code == 0, found.output
+    receipt = json.loads((folder / "new" / "receipt.json").read_text())
+    assert receipt["exact"] is True
+    mine, theirs = (bq.load_model(folder / name / "model.json") for name in ("new", "here-new"))
+    assert mine.silos == {"bonn": "alive", "oslo": "forgotten", "rome": "alive"}
+    np.testing.assert_allclose(mine.coef, theirs.coef, atol=1e-9)
+    # two of the three speak for themselves, and one of these cannot
+    kept = (folder / "rome.csv").read_bytes()
+    (folder / "rome.csv").unlink()
+    found = bequest("forget", path, "oslo", *recorded, "-o", folder / "none")
+    assert found.exit_code == 2
+    assert "what to do" in found.stderr
+    assert not (folder / "none").exists()
+    (folder / "rome.csv").write_bytes(kept)
+    agreed = folder / "runs" / "agreed-0.json"
+    agreed.write_text(agreed.read_text().replace("oslo", "olso"))
+    found = bequest("forget", path, "oslo", *recorded, "-o", folder / "none")
+    assert (found.exit_code, "agreed-0.json is damaged" in found.stderr) == (2, True)
+    agreed.unlink()  # then they agree again
+    assert bequest("forget", path, "oslo", *recorded, "-o", folder / "again").exit_code == 0
+    same = (folder / name / "model.json" for name in ("new", "again"))
+    assert len({one.read_bytes() for one in same}) == 1
+
+
+def test_what_was_agreed_on_is_kept_for_when_a_silo_has_gone_with_its_file(write, folder):
+    path = write(f"{NAMED}\non_hosts = true\ncategories = {{ ward = 'agree' }}")
+    job = only(path)
+    told = json.loads(json.dumps(job.samples.as_dict()))
+    (folder / "oslo.csv").unlink()
+    file = load(path)
+    file.with_agreement(0, told)
+    (again,) = file.jobs()
+    assert again.samples.recipe == job.samples.recipe
+    assert (again.samples.silos, again.samples.left) == (SITES, ())
+    for node in range(3):
+        mine, theirs = (one.plan.problem.objective(node) for one in (again, job))
+        assert mine.loader == theirs.loader
+        assert (mine.dim, mine.curvature) == (theirs.dim, theirs.curvature)
+    x = np.ones(again.plan.problem.dim)
+    assert again.plan.problem.objective(2).value(x) == job.plan.problem.objective(2).value(x)
+    for part in ("recipe", "common", "silos"):
+        with pytest.raises(InvalidData, match="not what silos have agreed on"):
+            file.with_agreement(0, {name: one for name, one in told.items() if name != part})
 
 
 @pytest.mark.parametrize(
@@ -150,7 +206,7 @@ def test_newton_steps_that_lead_nowhere_are_told_and_the_rounds_count(bequest, w
         ),
         ('files = { bonn = "bonn.csv", lyon = "x.csv" }', "problem.files.lyon", "Check the name"),
         ("files = 3", "problem.files: is 3, but must be a table", "a table"),
-        (f'{FILES}\nfeatures = ["agee"]', "problem.files: ", 'Did you mean "age"?'),
+        (f'{NAMED}\nfeatures = ["agee"]', "problem.files: ", 'Did you mean "age"?'),
     ],
 )
 def test_files_that_do_not_go_together_with_the_rest_are_told(write, problem, what, remedy):
@@ -188,10 +244,43 @@ def test_a_text_among_numbers_is_told_by_file_and_line(write, folder):
         load(write())
 
 
+@pytest.mark.parametrize("on_hosts", [False, True])
+def test_texts_of_which_nothing_is_said_are_refused(bequest, write, folder, on_hosts):
+    said = "\non_hosts = true" if on_hosts else ""
+    result = bequest("run", write(NAMED + said), "--model", folder / "models")
+    assert result.exit_code == 2
+    words = " ".join(result.stderr.split())
+    assert '"ward" is text, and nothing says what to do about it' in words
+    assert not (folder / "models").exists()
+    assert 'leave it out with ignore: ["ward"]' in words
+    assert ("bonn.csv" in words) or ("oslo.csv" in words)
+    assert bequest("run", write(FILES + said)).exit_code == 0
+    wrong = bequest("run", write(FILES.replace("ward", "wrd") + said))
+    assert wrong.exit_code == 2
+    # a host does not know what others have: it tells the text that is not mentioned
+    assert ('"ward" is text' if on_hosts else 'no column "wrd"') in wrong.stderr
+
+
+def test_a_column_that_is_empty_everywhere_is_refused_on_hosts_too(bequest, write, folder):
+    for site in SITES:
+        path = folder / f"{site}.csv"
+        head, *rows = path.read_text().splitlines()
+        path.write_text("\n".join([f"new,{head}", *(f",{row}" for row in rows)]) + "\n")
+    asked = f'{FILES}\non_hosts = true\nimpute = "mean"'
+    found = bequest("run", write(asked))
+    assert found.exit_code == 2
+    assert 'column "new": is empty in every silo' in found.stderr
+    assert bequest("run", write(asked.replace('"ward"', '"ward", "new"'))).exit_code == 0
+    rome = folder / "rome.csv"  # one value, and the others' cells are missing ones
+    rome.write_text(rome.read_text().replace("\n,", "\n7,", 1).replace("\n,", "\n8,", 1))
+    (job,) = load(write(asked)).jobs()
+    assert {"new", "new is missing"} < set(job.samples.features)
+
+
 def test_columns_that_are_not_features_may_differ(write, folder):
     path = folder / "rome.csv"
     path.write_text(path.read_text().replace("ward", "station"))
-    assert only(write(f'{FILES}\nfeatures = ["pulse", "age"]')).samples.features == ("pulse", "age")
+    assert only(write(f'{NAMED}\nfeatures = ["pulse", "age"]')).samples.features == ("pulse", "age")
 
 
 def test_hosts_tell_what_is_wrong_with_their_files(bequest, write, folder):
@@ -199,6 +288,25 @@ def test_hosts_tell_what_is_wrong_with_their_files(bequest, write, folder):
     result = bequest("run", write(f"{FILES}\non_hosts = true"))
     assert result.exit_code == 2
     assert "oslo.csv" in result.stderr
+
+
+def test_files_of_silos_are_read_as_one_table(folder):
+    files = {site: folder / f"{site}.csv" for site in SITES}
+    table = bq.data.read_silos(files, silo="site")
+    assert table.columns["site"].tolist() == sorted(table.columns["site"].tolist())
+    assert table.matrix(["pulse", "age"])[0].tolist() == [
+        table.columns["pulse"][0],
+        table.columns["age"][0],
+    ]
+    with pytest.raises(InvalidData, match="is no list of columns"):
+        table.matrix("age")
+    with pytest.raises(InvalidData, match='column "ward": is "'):
+        table.matrix(["ward"])
+    for none in ({}, ["bonn.csv"]):
+        with pytest.raises(InvalidData, match="names no files of silos"):
+            bq.data.read_silos(none)
+    with pytest.raises(InvalidData, match=r"lyon\.csv does not exist"):
+        bq.data.read_silos(files | {"lyon": folder / "lyon.csv"})
 
 
 def test_tables_of_silos_are_joined_with_their_places():

@@ -58,3 +58,40 @@ def test_what_belongs_to_single_runs_is_refused_with_a_sweep(write, tmp_path, be
         assert found.exit_code == 2
         assert "has a [sweep]" in found.stderr
     assert not (tmp_path / "out").exists()
+
+
+POINTS = "[[sweep]]\nrounds = 100\nproblem.L = 2.0\n[[sweep]]\nrounds = 200\nproblem.L = 8.0\n"
+
+
+def test_points_are_run_one_by_one(write, tmp_path, bequest):
+    table = tmp_path / "results.csv"
+    path = write(rest=TWO + POINTS)
+    found = bequest("run", path, "-o", table)
+    assert found.exit_code == 0, found.output
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [(row["rounds"], row["problem.L"]) for row in rows] == [
+        *[("100", "2.0")] * 2,
+        *[("200", "8.0")] * 2,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "words"),
+    [
+        ("[[sweep]]\nrounds = 5\n[[sweep]]\n", "sweep[1]: rounds is not in every entry"),
+        ("[[sweep]]\n", "sweep[0]: is empty"),
+        (POINTS + "problem.mu = 1.0\n", "sweep[1]: problem.mu is not in every entry"),
+        ("[[sweep]]\nproblem.LL = 2.0\n", "in the combination problem.LL = 2.0"),
+        ("[[sweep]]\nrounds.much = 2.0\n", "rounds is no table"),
+    ],
+)
+def test_points_that_make_no_sense_are_told_in_words(write, bequest, sweep, words):
+    found = bequest("run", write(rest=sweep))
+    assert found.exit_code == 2
+    assert words in found.stderr
+
+
+def test_a_list_of_what_is_no_point_is_told(write, bequest):
+    found = bequest("run", write(top="sweep = [3]"))
+    assert found.exit_code == 2
+    assert "sweep[0]: is empty" in found.stderr

@@ -21,7 +21,8 @@ label = "ill"
 kind = "complete"
 {rest}
 """
-LOGISTIC = 'loss = "logistic"\nl2 = 0.1\nsilo = "town"\n'
+NAMED = 'loss = "logistic"\nl2 = 0.1\nsilo = "town"\n'
+LOGISTIC = NAMED + 'ignore = ["name"]\n'
 WILLS = "[[wills]]\nkind = 'classic'\n[[wills]]\nkind = 'adaptive'\n"
 LEAVES = "[departures]\nevents = [{node = 1, round = 30}]\n"
 
@@ -81,7 +82,9 @@ def test_a_silo_column_gives_one_node_per_value(run_file):
     ],
 )
 def test_every_partition(run_file, partition, n):
-    text = f'loss = "softmax"\nl2 = 0.1\ntest_fraction = 0.2\n[problem.partition]\n{partition}\n'
+    others = '"name"]' if "town" in partition else '"name", "town"]'  # texts to sort by are named
+    text = f'loss = "softmax"\nl2 = 0.1\ntest_fraction = 0.2\nignore = [{others}\n'
+    text += f"[problem.partition]\n{partition}\n"
     problem = problem_of(run_file(text))
     assert problem.n == n
     assert sum(problem.objective(node).y.size for node in range(n)) == 72
@@ -89,6 +92,7 @@ def test_every_partition(run_file, partition, n):
 
 def test_chunks_by_a_column_are_that_column(run_file):
     text = LOGISTIC.replace('silo = "town"', "standardise = false\nbias = false")
+    text = text.replace('["name"]', '["name", "town"]')
     text += "[problem.partition]\nkind = 'sorted_chunks'\nn = 3\nby = ['age']\n"
     problem = problem_of(run_file(text))
     ages = [problem.objective(node).X[:, 0] for node in range(3)]
@@ -160,7 +164,7 @@ def test_without_a_test_fraction_it_is_training_accuracy(bequest, run_file):
 
 def test_other_problems_have_no_accuracy(bequest, write, run_file):
     assert "accuracy" not in bequest("run", write()).stdout
-    text = 'loss = "least_squares"\nsilo = "town"\nl2 = 0.1\n'
+    text = 'loss = "least_squares"\nsilo = "town"\nl2 = 0.1\nfeatures = ["age"]\n'
     path = run_file(text)
     path.write_text(path.read_text().replace('"ill"', '"weight"'))
     result = bequest("run", path)
@@ -222,11 +226,27 @@ PARTITION = 'loss = "softmax"\n[problem.partition]\n'
             'people.csv has no column "twn".',
             'Did you mean "town"?',
         ),
-        (LOGISTIC + 'features = ["age", "agee"]', "problem.features[1]: ", 'Did you mean "age"?'),
+        (NAMED + 'features = ["age", "agee"]', "problem.features[1]: ", 'Did you mean "age"?'),
         (
-            LOGISTIC + 'features = ["name"]',
+            NAMED + 'features = ["name"]',
             'people.csv, line 2, column "name": is "p0", which is not a number.',
             "leave it out",
+        ),
+        (
+            NAMED,
+            'people.csv: "name" is text, and nothing says what to do about it.',
+            'leave it out with ignore: ["name"]',
+        ),
+        (
+            NAMED + 'ignore = ["nam"]',
+            'problem.ignore[0]: ',
+            'Did you mean "name"?',
+        ),
+        (NAMED + 'ignore = ["name", "ill"]', "is to be ignored, but is the label", "Say one"),
+        (
+            LOGISTIC + 'features = ["age"]',
+            'features are named, and "name" is to be ignored',
+            "nothing but the features",
         ),
         (LOGISTIC + "features = []", "problem.features: has length 0.", "at least 1 entry"),
         (LOGISTIC + "bias = 1", "problem.bias: is 1, but must be true or false.", "true or false"),
@@ -273,6 +293,7 @@ def test_a_file_that_is_not_there(run_file, people):
 def test_a_logistic_loss_is_for_two_classes(run_file):
     path = run_file()
     path.write_text(path.read_text().replace('label = "ill"', 'label = "stage"'))
+    path.write_text(path.read_text().replace('["name"]', '["name", "ill"]'))
     with pytest.raises(InvalidRunFile, match="has 4") as caught:
         load(path)
     assert "problem.loss: " in caught.value.what
@@ -291,7 +312,9 @@ def test_seeds_without_anything_random(run_file):
 
 
 def test_more_silos_than_samples_is_told_with_the_file(bequest, run_file):
-    path = run_file("loss = 'softmax'\n[problem.partition]\nkind = 'iid'\nn = 91\n")
+    path = run_file(
+        "loss = 'softmax'\nignore = ['name', 'town']\n[problem.partition]\nkind = 'iid'\nn = 91\n"
+    )
     result = bequest("run", path)
     assert result.exit_code == 2
     assert f"error: {path}: 90 samples cannot fill 91 silos." in result.stderr

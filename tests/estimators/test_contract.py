@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -207,3 +208,39 @@ def test_a_model_holds_its_certificate():
     bounds = model.to_model().about["certificate"]
     assert bounds == model.run_.certificate.as_dict()
     assert bounds
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")
+@pytest.mark.parametrize("estimator", [SiloLogisticRegression(rounds=2), SiloRidge(rounds=2)])
+def test_dates_and_tables_are_told_in_words(estimator):
+    born = pd.to_datetime(["2001-02-03", "2002-03-04", "2003-04-05", "2004-05-06"])
+    y, fitted = (
+        [0, 1, 0, 1],
+        estimator.fit([[0.0, 1.0], [1.0, 1.0], [0.0, 2.0], [2.0, 0.0]], [0, 1] * 2),
+    )
+    mixed = pd.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "born": born})
+    spans = pd.DataFrame({"stay": born - born[0]})
+    objects = pd.DataFrame({"born": born.astype(object), "age": [1.0, 2.0, 3.0, 4.0]})
+    for X, words in (
+        (mixed, 'The column "born" of X holds dates'),
+        (spans, 'The column "stay" of X holds dates'),
+        (objects, "X holds dates"),
+        (born.to_numpy()[:, None], "X holds dates"),
+        (bq.data.Table({"age": [1, 2, 3, 4]}), r"X is a Table .*an estimator takes an array"),
+    ):
+        for asked in (lambda X=X: clone(estimator).fit(X, y), lambda X=X: fitted.predict(X)):
+            with pytest.raises(bq.errors.InvalidData, match=words):
+                asked()
+
+
+def test_many_unknowns_are_iterated_with_a_number_for_a_metric():
+    """A matrix per silo would take more time and memory than the data."""
+    rng = np.random.default_rng(0)
+    y, silos = np.arange(30) % 2, np.arange(30) % 3
+    for unknowns, metric in ((230, "hessian"), (1100, "scalar")):
+        X = rng.normal(size=(30, unknowns))
+        model = SiloLogisticRegression(rounds=2, finish="rounds")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X, y, silos=silos)
+        assert model.run_.plan.method.metric == metric

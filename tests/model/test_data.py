@@ -121,7 +121,7 @@ def test_a_parquet_file_is_the_same_table(tmp_path):
     assert table.columns["town"].tolist() == ["Bonn", "Rome", ""]
     assert table.columns["weight"].tolist() == [1.5, 2.5, 3.5]
     assert table.columns["ill"].tolist() == [1, 0, 1]
-    error = refused(lambda: select(table, label="ill"))
+    error = refused(lambda: select(table, label="ill", ignore=["town"]))
     assert error.what.endswith('a.parquet, row 2, column "age": is missing (empty, or NaN).')
     pq.write_table(pa.table({"x": pa.array([[1, 2], [3]])}), path)
     assert 'column "x": holds list' in refused(lambda: read_table(path)).what
@@ -244,10 +244,22 @@ def test_the_test_rows_do_not_shape_the_features():
             'people.csv, column "town": every row belongs to 7.',
             "partition",
         ),
-        ("town,ill\na,b\nc,d\n", {"label": "ill"}, "no column of numbers", "one feature"),
+        (
+            "town,ill\na,b\nc,d\n",
+            {"label": "ill", "silo": "town"},
+            "no column besides",
+            "one feature",
+        ),
+        (CSV, {"label": "ill"}, 'people.csv: "town" is text, and nothing says', 'ignore: ["town"]'),
+        (CSV, {"label": "ill", "ignore": "town"}, "ignore is 'town', which is no list", '["town"]'),
         (CSV, {"label": "ill", "features": ["ill"]}, "is the label, and a feature", "Remove"),
         (CSV, {"label": "ill", "features": ["age", "age"]}, "named twice", "once"),
-        (CSV, {"label": "ill", "classes": False}, 'line 2, column "ill": is "no"', "Correct"),
+        (
+            CSV,
+            {"label": "ill", "ignore": ["town"], "classes": False},
+            'line 2, column "ill": is "no"',
+            "Correct",
+        ),
         (
             "age,ill,town\n1,a,x\n2,a,y\n3,b,y\n4,b,y\n5,b,y\n",
             {"label": "ill", "silo": "town", "test_fraction": 0.5, "seed": 1},
@@ -268,11 +280,14 @@ def test_a_wrong_choice_names_file_line_and_column(csv, text, options, what, rem
     assert remedy in error.remedy
 
 
-def test_a_text_column_is_left_out_and_a_nearly_numeric_one_is_not(csv):
-    table = read_table(csv("name,age,ill\nAnn,30,no\nBob,x,yes\n"))
+def test_a_text_column_is_told_and_so_is_a_nearly_numeric_one(csv):
+    table = read_table(csv("name,born,none,age,ill\nAnn,2001-02-03,,30,no\nBob,,,x,yes\n"))
     assert not table.is_numeric("name")
+    error = refused(lambda: select(table, label="ill"))
+    assert '"name" is text, "born" holds dates, "none" is empty, and nothing says' in error.what
     assert table.is_numeric("age")
-    assert 'line 3, column "age"' in refused(lambda: select(table, label="ill")).what
+    error = refused(lambda: select(table, label="ill", ignore=["name", "born", "none"]))
+    assert 'line 3, column "age"' in error.what
 
 
 def test_a_block_cannot_be_a_label():

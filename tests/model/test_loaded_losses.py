@@ -413,7 +413,7 @@ def silo(tmp_path, text=PEOPLE):
             bq.Softmax(X, [1, 2, 2], classes=3),
         ),
         (
-            {"label": "weight", "loss": "least_squares", "divisor": 7},
+            {"label": "weight", "loss": "least_squares", "divisor": 7, "ignore": ["ill"]},
             bq.LeastSquares(WITH_BIAS[:, [0, 2]], X[:, 1], divisor=7),
         ),
         (
@@ -502,3 +502,12 @@ def test_a_leaver_finds_its_own_minimiser_where_its_data_are():
     assert "own minimiser" in here.departures[0].why
     assert here.departures[0].why == there.departures[0].why
     assert here.x.tobytes() == there.x.tobytes()
+
+
+def test_a_loader_refuses_texts_of_which_nothing_is_said(tmp_path):
+    path = tmp_path / "silo3.csv"
+    path.write_text("name,age,y\nAnn,30,1.5\nBob,40,2.5\n")
+    with pytest.raises(InvalidData, match='"name" is text, and nothing says what to do about it'):
+        bq.data.loader(path, label="y", loss="huber")()
+    assert bq.data.loader(path, label="y", loss="huber", ignore=["name"])().dim == 2
+    assert bq.data.loader(path, label="y", loss="huber", features=["age"])().dim == 2

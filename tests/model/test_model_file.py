@@ -3,9 +3,11 @@
 import copy
 import hashlib
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import bequest as bq
 from bequest import files
@@ -13,6 +15,7 @@ from bequest.data import Table, TrainedModel
 from bequest.data.recipe import Category, Number, Recipe
 from bequest.errors import BequestError, InvalidData, InvalidResult
 
+GOLDEN = Path(__file__).parent / "golden"
 RECIPE = Recipe(
     (
         Number("age", mean=51.5, scale=10.25),
@@ -48,7 +51,7 @@ def signed(content):
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return {
         "format": "bequest model",
-        "version": 1,
+        "version": 2,
         "content": content,
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
     }
@@ -215,3 +218,65 @@ def test_rows_of_an_array_are_columns_in_order_or_refused_in_words():
     model.coef[0, 0] = 1e300
     with pytest.raises(InvalidData, match="row 2: its score is beyond"):
         model.predict([[51.5, 70.0, "f"], [1e300, 70.0, "f"]])
+
+
+def test_files_of_the_first_version_are_still_read(tmp_path):
+    """They did not say of what type classes are: these are text, as they were then."""
+    model = bq.load_model(GOLDEN / "model-v1.json")
+    rows = [[1.0, 1.0], [-1.0, -1.0]]
+    assert model.predict(rows).tolist() == ["1", "0"]
+    assert model.predict_proba(rows).tolist() == [
+        [0.4173062188599173, 0.5826937811400827],
+        [0.6821593874780627, 0.31784061252193724],
+    ]
+    assert model.silos == {"a": "alive", "b": "remembered", "c": "alive"}
+    model.save(tmp_path / "again.json")
+    assert json.loads((tmp_path / "again.json").read_text())["version"] == 2
+    assert bq.load_model(tmp_path / "again.json").predict(rows).tolist() == ["1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("names", "class_type", "words"),
+    [
+        (["no", "yes"], "bool", "not of the type bool"),
+        (["0", "1.5"], "int64", "invalid literal"),
+        (["0", "256"], "uint8", "does not fit into uint8"),
+        (["0", "1_0"], "float64", "not of the type float64"),
+        (["0", "1"], "complex64", "class_type: input should be"),
+    ],
+)
+def test_classes_that_are_not_of_their_type_are_refused(tmp_path, reads, names, class_type, words):
+    path = tmp_path / "model.json"
+    made("logistic").save(path)
+    content = json.loads(path.read_text())["content"]
+    content |= {"classes": names, "class_type": class_type}
+    reads(json.dumps(signed(content)).encode())
+    with pytest.raises(InvalidResult, match=words):
+        bq.load_model(path)
+
+
+def test_a_model_grades_itself_and_has_scikit_learns_names():
+    model = made("softmax")
+    said = model.predict(ROWS)
+    assert model.score(ROWS, said) == 1.0
+    wrong = np.where(said == said[0], "z", said)
+    right = float(np.average(wrong == said, weights=[1.0, 2.0, 5.0]))
+    assert model.score(ROWS, wrong, [1.0, 2.0, 5.0]) == right
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.feature_names_in_.tolist() == ["age", "weight", "sex"]
+    assert model.n_features_in_ == 3
+    assert model.coef_.shape == (3, 6)
+    assert np.array_equal(model.intercept_, model.intercept)
+    shares = model.predict_proba(ROWS)
+    with np.errstate(divide="ignore"):
+        assert np.array_equal(model.predict_log_proba(ROWS), np.log(shares))
+    number = made("huber")
+    assert number.coef_.shape == (6,)
+    assert isinstance(number.intercept_, float)
+    assert not hasattr(number, "classes_")
+    with pytest.raises(InvalidData, match="there are no classes"):
+        number.predict_log_proba(ROWS)
+    with pytest.raises(InvalidData, match=r"There are 3 rows, and y has shape \(2,\)"):
+        number.score(ROWS, [1.0, 2.0])
+    with pytest.raises(InvalidData, match="shifts or codes its columns"):
+        number.predict(csr_array(np.ones((2, 3))))

@@ -321,8 +321,12 @@ def test_no_files_and_files_without_a_feature(tmp_path):
     for name in "ab":
         np.savez(tmp_path / f"{name}.npz", word=["x", "z"], y=[0.0, 1.0])
     files = {name: tmp_path / f"{name}.npz" for name in "ab"}
-    with pytest.raises(InvalidData, match="no column of numbers besides the label"):
+    with pytest.raises(InvalidData, match=r'a.npz: "word" is text, and nothing says'):
         phases.on_hosts(files, label="y", loss="huber", graph=[(0, 1)])
+    with pytest.raises(InvalidData, match="no column besides the label and what is ignored"):
+        phases.on_hosts(files, label="y", loss="huber", graph=[(0, 1)], ignore=["word"])
+    with pytest.raises(InvalidData, match='no silo has the column "wrd", which is to be ignored'):
+        phases.on_hosts(files, label="y", loss="huber", graph=[(0, 1)], ignore=["word", "wrd"])
 
 
 def test_a_column_that_one_file_lacks_is_told_by_that_file(tmp_path):

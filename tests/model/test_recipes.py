@@ -146,9 +146,9 @@ def test_constant_columns_and_columns_without_a_number():
     [
         ({"impute": None}, r"row \d+, column .*: is (nan|empty)"),
         ({"impute": "median"}, "impute is 'median'"),
-        ({"categories": {"sex": ["f"]}}, 'is "m", which is no known category'),
-        ({"categories": {"sex": "f"}}, "categories are given as 'f'"),
-        ({"categories": {"sex": ["f", "f"]}}, "each once"),
+        ({"categories": {"sex": ["f"], "ward": "agree"}}, 'is "m", which is no known category'),
+        ({"categories": {"sex": "f", "ward": "agree"}}, "categories are given as 'f'"),
+        ({"categories": {"sex": ["f", "f"], "ward": "agree"}}, "each once"),
         ({"categories": {"site": "agree"}}, "is the silo column"),
         ({"categories": {"sxe": "agree"}}, 'Did you mean "sex"'),
         ({"features": ["age"], "categories": {"sex": "agree"}}, "none of the features"),
@@ -160,9 +160,12 @@ def test_what_is_missing_or_unknown_is_told_in_words(options, words):
         select(hospital(), **OPTIONS | options)
 
 
-def test_dates_and_odd_tables_are_refused():
-    with pytest.raises(InvalidData, match="holds dates"):
-        as_table(pd.DataFrame({"born": pd.to_datetime(["2001-02-03", None])}))
+def test_odd_tables_are_refused_and_dates_are_no_features():
+    born = pd.to_datetime(["2001-02-03", None])
+    dates = as_table(pd.DataFrame({"born": born, "age": [1, 2], "ill": ["n", "y"]}))
+    with pytest.raises(InvalidData, match='the DataFrame: "born" holds dates, and nothing says'):
+        select(dates, label="ill")
+    assert select(dates, label="ill", ignore=["born"]).features == ("age",)
     with pytest.raises(InvalidData, match="A int is no table"):
         as_table(3)
     table = as_table(pd.DataFrame({"a": [1, None], "b": [True, False], "c": ["x", None]}))

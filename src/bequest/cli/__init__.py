@@ -28,7 +28,7 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace models that are there.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 
 
 class EngineName(StrEnum):
@@ -162,22 +162,26 @@ def predict_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file instead.")
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Predict the label of new rows, as CSV; columns go by name, and others are not used."""
     from bequest.cli.model import predict_rows
 
-    predict_rows(model, table, proba=proba, output=output)
+    predict_rows(model, table, proba=proba, output=output, overwrite=overwrite)
 
 
 @app.command("plot")
 def plot_command(
     *,
-    results: Annotated[Path, typer.Argument(help="What bequest run -o has written, as JSON.")],
+    results: Annotated[Path, typer.Argument(help="What bequest run -o has written.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The figure: .png, .svg or .pdf.")
     ] = Path("curves.png"),
 ) -> None:
-    """Draw the error of every run against its rounds, with survivors and departures."""
+    """Draw the error of every run against its rounds, with survivors and departures.
+
+    Of a sweep, and of .csv or .parquet, which have no curves: the errors at the end over a setting.
+    """
     from bequest.cli.plot import plot_results
 
     plot_results(results, output)
@@ -186,15 +190,23 @@ def plot_command(
 @app.command("data")
 def data_command(
     *,
-    table: Annotated[Path, typer.Argument(help="A table: .csv, .npz or .parquet.")],
+    tables: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A table (.csv, .npz or .parquet), several of one silo each, or a run file."
+        ),
+    ],
     label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     silo: Annotated[str | None, typer.Option(help="The column that names the silo.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Describe a table before it is used: columns, what is missing, balance, what is refused."""
+    """Describe tables before they are used: columns, what is missing, balance, what is refused.
+
+    Of a run file, what is left to refuse after what it says about columns.
+    """
     from bequest.cli.data import describe_table
 
-    describe_table(table, label=label, silo=silo, as_json=as_json)
+    describe_table(tables, label=label, silo=silo, as_json=as_json)
 
 
 @app.command("forget")

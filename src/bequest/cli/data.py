@@ -3,25 +3,104 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from bequest.cli.terminal import Terminal
 from bequest.cli.terminal import table as lay_out
-from bequest.data import read_table
-from bequest.data.describe import describe
+from bequest.data import read_silos, read_table
+from bequest.data.describe import Declared, describe
+from bequest.errors import InvalidData, InvalidRunFile
+from bequest.runfile import load, parsed, read
+from bequest.runfile.tables import named_files
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
+
+    from bequest.data import Table
+
+# The column that names the file of a row, where there is one per silo.
+_SILO = "(silo)"
 
 
-def describe_table(path: Path, *, label: str | None, silo: str | None, as_json: bool) -> None:
-    """Print what is in a table, and what would be refused and why."""
-    found = describe(read_table(path), label=label, silo=silo)
+def describe_table(
+    paths: Sequence[Path], *, label: str | None, silo: str | None, as_json: bool
+) -> None:
+    """Print what is in tables, and what would be refused and why."""
+    title = ", ".join(map(str, paths))
+    if len(paths) == 1 and paths[0].suffix.lower() == ".toml":
+        for option, given in {"--label": label, "--silo": silo}.items():
+            if given is not None:
+                raise InvalidData(
+                    f"{option} {given}: the run file says that.", remedy="Leave it out."
+                )
+        found = _of_run_file(paths[0])
+    elif len(paths) == 1:
+        found = describe(read_table(paths[0]), label=label, silo=silo)
+    else:
+        found = describe(_of_silos(paths, silo), label=label, silo=_SILO)
     if as_json:
         print(json.dumps(found, indent=2, allow_nan=False))
         return
+    _print(found, title)
+
+
+def _of_silos(paths: Sequence[Path], silo: str | None) -> Table:
+    if silo is not None:
+        raise InvalidData(
+            f"--silo {silo}: every file is a silo.", remedy="Leave it out, or name one file."
+        )
+    files = {path.stem: path for path in paths}
+    if len(files) < len(paths):
+        raise InvalidData(
+            "Two files have the same name, and would be one silo.",
+            remedy="Rename one of them: silos are called like their files.",
+        )
+    return read_silos(files, silo=_SILO)
+
+
+def _of_run_file(path: Path) -> dict[str, Any]:
+    """Describe what a run file names, also where it would be refused for what is in there."""
+    problem = parsed(read(path), path).get("problem")
+    if not isinstance(problem, dict) or problem.get("kind") != "table":
+        raise InvalidRunFile(
+            f"{path} has no table.", remedy='Name one with [problem] kind = "table".'
+        )
+    told = _refusal(path)
+    if problem.get("on_hosts"):
+        raise InvalidRunFile(
+            f"{path}: its files are on the hosts of the silos, which alone may read them.",
+            remedy="On each host: bequest data with its file.",
+        )
+    files, file, silo = problem.get("files"), problem.get("file"), problem.get("silo")
+    if isinstance(files, str | dict) and all(isinstance(one, str) for one in [*files]):
+        table, silo = read_silos(named_files(files, path.parent), silo=_SILO), _SILO
+    elif isinstance(file, str):
+        table = read_table(path.parent / file)
+    else:
+        assert told is not None  # noqa: S101 - a run file without a file is refused
+        raise told
+    lists = {key: problem.get(key) for key in ("features", "categories", "ignore")}
+    declared = Declared(
+        **{key: given for key, given in lists.items() if isinstance(given, list | dict)},
+        impute=problem.get("impute") == "mean",
+    )
+    names = [one if one in table.columns else None for one in (problem.get("label"), silo)]
+    found = describe(table, label=names[0], silo=names[1], declared=declared)
+    return found | {"run file": None if told is None else str(told)}
+
+
+def _refusal(path: Path) -> InvalidRunFile | None:
+    try:
+        load(path)
+    except InvalidRunFile as error:
+        return error
+    return None
+
+
+def _print(found: dict[str, Any], title: str) -> None:
     out = Terminal()
-    out.print(f"{path}: {found['rows']} rows, {len(found['columns'])} columns\n")
+    out.print(f"{title}: {found['rows']} rows, {len(found['columns'])} columns\n")
     rows = [
         [
             one["name"],
@@ -40,7 +119,8 @@ def describe_table(path: Path, *, label: str | None, silo: str | None, as_json: 
         out.print(f"silo {name}: {count} rows{f' ({shown})' if shown else ''}")
     if "labels" in found and "silos" not in found:
         out.print("labels: " + ", ".join(f"{k} {v}" for k, v in found["labels"].items()))
-    used = {label, silo}
     for one in found["columns"]:
-        if one["refused"] and one["name"] not in used:
+        if one["refused"]:
             out.print(f'"{one["name"]}" {one["refused"]}')
+    if found.get("run file"):
+        out.print(f"refused: {found['run file']}")

@@ -9,21 +9,27 @@ from typing import TYPE_CHECKING
 
 from bequest import files
 from bequest.cli.model import model_of
-from bequest.cli.records import record_at
+from bequest.cli.records import agreement_in, record_at
 from bequest.cli.terminal import Terminal
 from bequest.data.recipe import Number
+from bequest.engines import one_cluster
 from bequest.engines.fingerprint import fingerprint
 from bequest.errors import InvalidMethod, InvalidResult, NotThere, StillHere, UnknownNode
 from bequest.model.content import digest
 from bequest.model.withdrawal import withdraw
+from bequest.phases import newton
 from bequest.runfile import load
 from bequest.runfile.tables import TableProblem
 from bequest.solver import conclude
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from bequest.core.arrays import Vector
+    from bequest.core.legacy import Legacy
     from bequest.data.trained import TrainedModel
+    from bequest.engines import Engine
     from bequest.model.run import Run
     from bequest.model.withdrawal import Forgetting
     from bequest.runfile import Job, RunFile
@@ -47,34 +53,43 @@ def forget_silo(
             f"{path}: only a table has a model.", remedy='Use a [problem] with kind = "table".'
         )
     node = _node(file, silo)
-    places = output / "model.json", output / "receipt.json"
     if not overwrite:
-        for place in places:
+        for place in _places(output):
             files.refuse_existing(place, f"-o {output}")
-    chosen, job = _job(file, number)
+    with one_cluster():
+        _forget(file, node, silo, record=record, number=number, output=output)
+
+
+def _forget(
+    file: RunFile, node: int, silo: str, *, record: Path, number: int | None, output: Path
+) -> None:
+    chosen, job = _job(file, number, record)
     engine = job.engine
     kept = record_at(record, chosen, len(file))
     found = kept.find(fingerprint(job.plan, kept.kept_by(engine)))
     if found is None:
         raise InvalidResult(
             f"{record} has no record of run {chosen}.",
-            remedy=f"Write it first: bequest run {path} --record {record}.",
+            remedy=f"Write it first: bequest run {file.path} --record {record}.",
         )
     run = conclude(job.plan, found, engine)
-    gone = _withdrawn(run, node, silo)
+    gone = _withdrawn(run, node, silo, engine)
     files.make_folder(output)
+    places = _places(output)
     model = model_of(file, job, run, x=gone.x)
     # what was promised about the run was promised with the silo in it
     about = {**model.about, "certificate": None, "forgotten": {"silo": silo, "exact": gone.exact}}
     model = replace(model, silos={**model.silos, silo: "forgotten"}, about=about)
     model.save(places[0])
-    remains = _agreed(model, file.content.problem)
+    problem = file.content.problem
+    assert isinstance(problem, TableProblem)  # noqa: S101 - no other has a model
+    remains = _agreed(model, problem)
     receipt = {
         "format": _FORMAT,
         "version": _VERSION,
         "silo": silo,
         "node": node,
-        "run": {"file": str(path), "will": job.label, "seed": job.seed, "rounds": run.rounds},
+        "run": {"file": str(file.path), "will": job.label, "seed": job.seed, "rounds": run.rounds},
         "fingerprint": model.about["fingerprint"],
         "holder": gone.holder,
         "withdrawn": None if gone.withdrawn is None else digest(gone.withdrawn),
@@ -110,21 +125,36 @@ def _node(file: RunFile, silo: str) -> int:
     return names.index(silo)
 
 
-def _withdrawn(run: Run, node: int, silo: str) -> Forgetting:
-    """Take a silo out of a run; what is wrong with that is told by its name."""
+def _places(output: Path) -> tuple[Path, Path]:
+    return output / "model.json", output / "receipt.json"
+
+
+def _withdrawn(run: Run, node: int, silo: str, engine: Engine) -> Forgetting:
+    """Take a silo out of a run; what is wrong with that is told by its name.
+
+    Where data are on their hosts, the survivors add up what the minimiser takes.
+    """
+
+    def by_sums(inherited: Mapping[int, Legacy]) -> Vector:
+        return newton(run, engine=engine, inherited=inherited).x
+
     try:
-        return withdraw(run, node)
+        return withdraw(run, node, minimiser=by_sums if run.problem.away else None)
     except (StillHere, NotThere) as error:
         what = error.what.replace(f"Node {node}", silo)
         raise type(error)(what, remedy=error.remedy) from error
 
 
-def _job(file: RunFile, number: int | None) -> tuple[int, Job]:
+def _job(file: RunFile, number: int | None, record: Path) -> tuple[int, Job]:
     """Return the run to take it out of: the only one, or the one that was named."""
     if number is None and len(file) > 1:
         raise InvalidMethod(
             f"{file.path} has {len(file)} runs.", remedy="Add --run with the number of one of them."
         )
+    for seed in file.seeds:
+        agreed = agreement_in(record, seed)
+        if agreed is not None:
+            file.with_agreement(seed, agreed)
     for place, job in enumerate(file.jobs(), start=1):
         if place == (number or 1):
             return place, job

@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-def predict_rows(model_path: Path, table_path: Path, *, proba: bool, output: Path | None) -> None:
+def predict_rows(
+    model_path: Path, table_path: Path, *, proba: bool, output: Path | None, overwrite: bool
+) -> None:
     """Write a line of CSV per row of a table: the class or the number that is predicted for it."""
     model = load_model(model_path)
     if output is not None:
+        if not overwrite:
+            files.refuse_existing(output, f"-o {output}")
         files.check_writable(output)
     table = read_table(table_path)
     extra = [name for name in table.columns if name not in model.recipe.needs]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bequest import files
 from bequest.engines import Ray, records
-from bequest.errors import CannotWrite
+from bequest.errors import CannotWrite, InvalidResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from bequest.engines import Engine
     from bequest.model.outcome import Outcome
     from bequest.model.plan import Plan
+    from bequest.phases import Agreed
+
+_AGREED = "bequest agreement 1"
 
 
 class Records:
@@ -43,9 +47,49 @@ class Records:
             )
         files.make_folder(folder)
 
+    def keep_agreement(self, seed: int, agreed: Agreed) -> None:
+        """Write down what silos have agreed on, for when one of them is not there any more."""
+        content = agreed.as_dict()
+        document = {"format": _AGREED, "sha256": _checksum(content), "content": content}
+        files.write(
+            self._folder / _agreement(seed), (json.dumps(document, indent=1) + "\n").encode()
+        )
+
     def at(self, number: int) -> RecordFile:
         """Return the record file of a run; runs count from 1."""
         return RecordFile(self._folder / _name(number, self._count), self._resume)
+
+
+def agreement_in(folder: Path, seed: int) -> dict[str, Any] | None:
+    """Return what silos had agreed on before the runs with a seed; None if it is not there.
+
+    Raises:
+        InvalidResult: the file was damaged.
+    """
+    path = folder / _agreement(seed)
+    raw = files.read(path)
+    if raw is None:
+        return None
+    try:
+        document = files.parsed(raw)
+        content: dict[str, Any] = document["content"]
+        right = document["format"] == _AGREED and document["sha256"] == _checksum(content)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        right = False
+    if not right:
+        raise InvalidResult(
+            f"{path} is damaged.", remedy="Remove it, to have the silos agree again."
+        )
+    return content
+
+
+def _agreement(seed: int) -> str:
+    return f"agreed-{seed}.json"
+
+
+def _checksum(content: object) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def record_at(folder: Path, number: int, count: int) -> RecordFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +31,14 @@ from bequest.errors import (
 )
 from bequest.journal import Journal, Origin
 from bequest.model.outcome import Status
-from bequest.phases import newton
+from bequest.phases import Agreed, newton
 from bequest.runfile.schema import spelled
 from bequest.runfile.sweep import variants
 from bequest.runfile.tables import TableProblem
 from bequest.solver import conclude
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bequest.cli.records import RecordFile
@@ -107,7 +108,7 @@ def run_file(
             place = log / _log_name(number, len(file))
             if os.path.lexists(place):
                 files.check_writable(place)
-    with serving(asked=view) as page:
+    with serving(asked=view) as page, _filled(model):
         found = _carry_out(file, log, records, model, page, curves=curves)
     document: dict[str, Any] = {"format": _FORMAT, "file": str(path), "rounds": file.rounds}
     if file.silos:
@@ -213,10 +214,26 @@ def _check_models(file: RunFile, folder: Path, *, replace_them: bool) -> None:
     if not replace_them:
         for place in places:
             files.refuse_existing(place, f"--model {folder}")
-    files.make_folder(folder)
     for place in places:
         if os.path.lexists(place):
             files.check_writable(place)
+
+
+@contextmanager
+def _filled(folder: Path | None) -> Iterator[None]:
+    """Make the folder for models; of a run that failed before there was one, it does not stay."""
+    if folder is None:
+        yield
+        return
+    was_there = folder.exists()
+    files.make_folder(folder)
+    try:
+        yield
+    except BaseException:
+        if not was_there:
+            with suppress(OSError):  # there are models in it
+                folder.rmdir()
+        raise
 
 
 def _carry_out(
@@ -241,6 +258,8 @@ def _carry_out(
                     meter.skip(file.rounds)
                     continue
                 record = None if records is None else records.at(number)
+                if records is not None and isinstance(job.samples, Agreed):
+                    records.keep_agreement(job.seed, job.samples)
                 place = None if log is None else log / _log_name(number, len(file))
                 try:
                     run = _run(file, job, record, title, meter, place, page)

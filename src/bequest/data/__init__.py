@@ -12,7 +12,7 @@ Where every node has a file of its own, on its own host, ``loader`` says how to 
 
 from bequest.data.grading import Exam, Score
 from bequest.data.loading import Loader, loader
-from bequest.data.reading import read_table
+from bequest.data.reading import read_silos, read_table
 from bequest.data.samples import Samples, problem_of, select
 from bequest.data.tables import Table, as_table
 from bequest.data.trained import TrainedModel, load_model, trained
@@ -28,6 +28,7 @@ __all__ = [
     "load_model",
     "loader",
     "problem_of",
+    "read_silos",
     "read_table",
     "select",
     "trained",

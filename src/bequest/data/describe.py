@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from bequest.data.choosing import DATE
 from bequest.data.tables import number_in
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from bequest.data.tables import Column, Table
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}", re.ASCII)
 # More distinct texts than this, and most of them once: names or numbers of rows, not categories.
 _MANY = 20
+_LACKS = 'cells are missing: add impute = "mean", or remove the rows'
 
 
 class ColumnDocument(TypedDict):
@@ -31,9 +34,39 @@ class ColumnDocument(TypedDict):
     refused: str | None
 
 
-def describe(table: Table, *, label: str | None = None, silo: str | None = None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What was said about columns, as in ``select``."""
+
+    features: Collection[str] | None = None
+    categories: Collection[str] = ()
+    ignore: Collection[str] = ()
+    impute: bool = False
+
+    def left(self, column: ColumnDocument) -> str | None:
+        """Return why a column would still be refused."""
+        name = column["name"]
+        if name in self.ignore or not (self.features is None or name in self.features):
+            return None
+        coded = name in self.categories
+        if coded and column["missing"] and not self.impute:
+            return _LACKS
+        if coded or (self.impute and column["refused"] == _LACKS):
+            return None
+        return column["refused"]
+
+
+def describe(
+    table: Table,
+    *,
+    label: str | None = None,
+    silo: str | None = None,
+    declared: Declared = Declared(),  # noqa: B008 - immutable
+) -> dict[str, Any]:
     """Return what a table holds, as plain data: columns, and rows and labels per silo."""
     columns = [_column(name, values) for name, values in table.columns.items()]
+    for column in columns:
+        column["refused"] = None if column["name"] in (label, silo) else declared.left(column)
     document: dict[str, Any] = {"source": table.source, "rows": table.rows, "columns": columns}
     if silo is not None:
         owners = table.cells(silo)
@@ -64,14 +97,15 @@ def _column(name: str, values: Column) -> ColumnDocument:
     if full and all(number is not None for number in numbers):
         return _document(name, "number", missing, np.array(numbers, dtype=float))
     distinct = len(set(full))
-    kind, refused = "text", f'is text: declare categories = {{ {name} = "agree" }}, or leave it out'
-    if full and all(_DATE.fullmatch(cell) for cell in full):
-        kind, refused = "date", "holds dates: make numbers of them, such as days since admission"
+    out = f'ignore = ["{name}"]'
+    kind, refused = "text", f'is text: declare categories = {{ {name} = "agree" }}, or {out}'
+    if full and all(DATE.fullmatch(cell) for cell in full):
+        kind, refused = "date", f"holds dates: make numbers of them, such as days, or {out}"
     elif any(number is not None for number in numbers):
         odd = next(cell for cell, number in zip(full, numbers, strict=True) if number is None)
         kind, refused = "mixed", f'holds numbers and text such as "{odd}": correct the cells'
     elif distinct > _MANY and 2 * distinct > len(full):
-        refused = "is text, and nearly every row has its own: a name or a number of rows"
+        refused = f"is text, and nearly every row has its own, as names have: {out}"
     elif missing:
         refused += '; cells are missing: add impute = "mean"'
     return ColumnDocument(
@@ -89,11 +123,11 @@ def _column(name: str, values: Column) -> ColumnDocument:
 def _document(name: str, kind: str, missing: int, inside: Column) -> ColumnDocument:
     refused = None
     if not inside.size:
-        refused = "holds no number at all"
+        refused = f'holds no number at all: ignore = ["{name}"]'
     elif np.isinf(inside).any():
         refused = "holds infinite numbers: correct the cells"
     elif missing:
-        refused = 'cells are missing: add impute = "mean", or remove the rows'
+        refused = _LACKS
     finite = inside[np.isfinite(inside)]
     return ColumnDocument(
         name=name,

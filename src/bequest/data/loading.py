@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
+from bequest.data.choosing import feature_names
 from bequest.data.reading import read_table
-from bequest.data.samples import CLASSIFIERS, Loss, feature_names, is_unpenalised, loss_of
+from bequest.data.samples import CLASSIFIERS, Loss, is_unpenalised, loss_of
 from bequest.data.tables import label_of
 from bequest.errors import InvalidData
 
@@ -38,6 +39,7 @@ class Loader:
     divisor: float | None
     recipe: Recipe | None = None
     unpenalised: bool = False
+    ignore: tuple[str, ...] = ()
 
     @property
     def __name__(self) -> str:
@@ -63,8 +65,8 @@ class Loader:
         )
 
     def _features(self, table: Table) -> Matrix:
-        names = feature_names(table, self.features, label=self.label, silo=None)
-        X = np.concatenate([table.numbers(name) for name in names], axis=1)
+        names = feature_names(table, self.features, label=self.label, silo=None, ignore=self.ignore)
+        X = table.matrix(names)
         return np.column_stack([X, np.ones(table.rows)]) if self.bias else X
 
     def _labels(self, table: Table) -> Vector:
@@ -95,6 +97,7 @@ def loader(
     delta: float = 1.0,
     divisor: float | None = None,
     recipe: Recipe | None = None,
+    ignore: Sequence[str] = (),
 ) -> Loader:
     """Return what reads one node's samples from a file and makes a loss of them, for ``Loaded``.
 
@@ -108,14 +111,15 @@ def loader(
         loss: which loss.
         classes: the names of all classes, of which a silo may lack some, in one order for every
             node; for "logistic" (the second one is the positive class) and "softmax".
-        features: from which columns to predict, in this order; by default all other columns with
-            numbers in them, in the order of the file. Name them if files may differ in that.
+        features: from which columns to predict, in this order; by default all other columns, in
+            the order of the file. Name them if files may differ in that.
         bias: append a column of ones; it counts in ``dim``. ``"unpenalised"`` leaves it out of the
             penalty.
         l2: weight of the penalty l2/2 |x|^2.
         delta: where a Huber loss becomes linear.
         divisor: what the sum over the samples is divided by, by default their number, so that
             every silo weighs alike; with one number for all silos every sample does.
+        ignore: columns to leave out, where features are not named.
         recipe: how rows become features, such as ``Samples.recipe`` or that of a model; instead of
             ``features``, and with or without a bias of its own.
 
@@ -131,10 +135,10 @@ def loader(
         raise InvalidData(
             f"The loss is {loss!r}.", remedy=f"Use one of {', '.join(get_args(Loss))}."
         )
-    if recipe is not None and (features is not None or bool(bias) != recipe.bias):
+    if recipe is not None and (features is not None or ignore or bool(bias) != recipe.bias):
         raise InvalidData(
             "The recipe says which features there are, and whether there is a bias.",
-            remedy=f"Leave features out, and pass bias={recipe.bias}.",
+            remedy=f"Leave features and ignore out, and pass bias={recipe.bias}.",
         )
     names = tuple(label_of(name) for name in classes or ())
     if loss not in CLASSIFIERS and names:
@@ -165,4 +169,5 @@ def loader(
         divisor=divisor,
         recipe=recipe,
         unpenalised=is_unpenalised(bias),
+        ignore=tuple(ignore),
     )

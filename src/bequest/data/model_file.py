@@ -17,13 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bequest import files
 from bequest.data.recipe import Category, Number, Recipe
 from bequest.data.samples import Loss
-from bequest.data.trained import Fate, TrainedModel
+from bequest.data.trained import ClassType, Fate, TrainedModel, classes_of
 from bequest.errors import InvalidResult
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMAT, VERSION = "bequest model", 1
+# Version 1 did not say of what type the classes are: they are text.
+FORMAT, VERSION, READ = "bequest model", 2, (1, 2)
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1)]
@@ -61,6 +62,7 @@ class _ModelEntry(_Entry):
     coef: Annotated[list[list[_Finite]], Field(min_length=1)]
     intercept: list[_Finite]
     classes: list[_Text]
+    class_type: ClassType = "text"
     features: list[_Text]
     recipe: _RecipeEntry
     silos: dict[str, Fate]
@@ -79,6 +81,7 @@ def write_model(path: Path, model: TrainedModel) -> None:
         "coef": model.coef.tolist(),
         "intercept": model.intercept.tolist(),
         "classes": list(model.classes),
+        "class_type": model.class_type,
         "features": list(model.features),
         "recipe": model.recipe.as_dict(),
         "silos": dict(model.silos),
@@ -115,9 +118,10 @@ def read_model(path: Path) -> TrainedModel:
         raise _no_model(path) from error
     if not known:
         raise _no_model(path)
-    if version is True or version != VERSION:
+    if version is True or version not in READ:
         raise InvalidResult(
-            f"{path} is a model file of version {version}, and this is version {VERSION}.",
+            f"{path} is a model file of version {version}, and this reads "
+            f"versions {' and '.join(map(str, READ))}.",
             remedy="Read it with the bequest that has written it, or train the model again.",
         )
     if checksum != _checksum(content):
@@ -160,6 +164,7 @@ def _model_in(content: object) -> TrainedModel:
             f"classes: there are {len(found.classes)}, and {rows} rows of coef, which is no "
             f"{found.loss} model"
         )
+    classes_of(found.classes, found.class_type)
     return TrainedModel(
         loss=found.loss,
         coef=np.array(found.coef, dtype=float).reshape(rows, width),
@@ -168,6 +173,7 @@ def _model_in(content: object) -> TrainedModel:
         recipe=recipe,
         silos=found.silos,
         about=found.about,
+        class_type=found.class_type,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from bequest.data.choosing import refuse_unmentioned
 from bequest.data.names import union
 from bequest.data.tables import label_of, number_in
 from bequest.errors import InvalidData
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
     from bequest.data.names import Ask
     from bequest.data.tables import Table
+
+
+# The width of a column in which a silo has no cell.
+_BLANK = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,7 @@ class Naming:
         label: the column whose classes are to be agreed on; None for none.
         features: which columns to tell the widths of; None for all with numbers in them.
         others: columns that are no features; with these, columns are to be agreed on.
+        ignore: which of those are to be ignored.
     """
 
     categories: tuple[str, ...] = ()
@@ -33,12 +39,14 @@ class Naming:
     label: str | None = None
     features: tuple[str, ...] | None = None
     others: frozenset[str] | None = None
+    ignore: tuple[str, ...] = ()
 
     def __call__(self, table: Table) -> set[str]:
         """Return what it knows."""
-        known = {f"column {width} {name}" for name, width in self._columns(table)}
+        known = {f"ignored {name}" for name in self.ignore if name in table.columns}
         if self.label is not None:
             known |= {f"class {label_of(v)}" for v in set(table.names(self.label).tolist())}
+        known |= {f"column {width} {name}" for name, width in self._columns(table)}
         for number, name in enumerate(self.categories):
             cells = set(table.cells(name, missing=self.impute)) - {""}
             known |= {f"{number} {cell}" for cell in cells}
@@ -47,9 +55,16 @@ class Naming:
     def _columns(self, table: Table) -> Iterable[tuple[str, int]]:
         if self.others is None:
             return
-        for name in table.columns if self.features is None else self.features:
+        named = table.columns if self.features is None else self.features
+        mine = [name for name in named if name not in self.others]
+        if self.features is None:
+            # a silo that knows no value may impute one that others know
+            refuse_unmentioned(table, mine, blank=True)
+        for name in mine:
             column = table.column(name)
-            if name not in self.others and (self.features is not None or table.is_numeric(name)):
+            if self.features is None and not table.is_numeric(name):
+                yield name, _BLANK
+            else:
                 yield name, 0 if column.ndim == 1 else column.shape[1]
 
 
@@ -77,10 +92,16 @@ def agree_on_names(naming: Naming, ask: Ask, *, source: str) -> Names:
     categories: dict[str, list[str]] = {name: [] for name in naming.categories}
     classes: list[str] = []
     columns: dict[str, int] = {}
+    blank: set[str] = set()
+    lacking = {*naming.ignore}
     for known in sorted(union(naming, ask, source=source)):
         what, _, name = known.partition(" ")
         if what == "class":
             classes.append(name)
+        elif what == "ignored":
+            lacking.discard(name)
+        elif what == "column" and name.startswith(f"{_BLANK} "):
+            blank.add(name.partition(" ")[2])
         elif what == "column":
             width, _, column = name.partition(" ")
             if columns.setdefault(column, int(width)) != int(width):
@@ -91,6 +112,17 @@ def agree_on_names(naming: Naming, ask: Ask, *, source: str) -> Names:
                 )
         else:
             categories[naming.categories[int(what)]].append(name)
+    empty = sorted(blank - {*columns})
+    if empty:
+        raise InvalidData(
+            f'{source}, column "{empty[0]}": is empty in every silo.',
+            remedy=f'Name the features, or leave it out with ignore: ["{empty[0]}"].',
+        )
+    if lacking:
+        raise InvalidData(
+            f'{source}: no silo has the column "{min(lacking)}", which is to be ignored.',
+            remedy="Check the name.",
+        )
     if all(number_in(one) is not None for one in classes):
         classes.sort(key=float)
     return Names({name: tuple(v) for name, v in categories.items()}, tuple(classes), columns)

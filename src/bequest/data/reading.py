@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from array import array
+from collections.abc import Mapping
 from itertools import islice
 from math import nan
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bequest import archives, extras, memory
-from bequest.data.tables import Table, looks_like_a_number, number_in
+from bequest.data.tables import Table, joined, looks_like_a_number, number_in
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -64,6 +65,24 @@ def read_table(path: str | Path) -> Table:
             f"{path} cannot be read: {(error.strerror or str(error)).lower()}.",
             remedy="Check that it is a whole file, and its permissions.",
         ) from error
+
+
+def read_silos(files: Mapping[str, str | Path], *, silo: str = "silo") -> Table:
+    """Read a table per silo into one, with a column that names the silo of every row.
+
+    Args:
+        files: the name of every silo -> its file; all have the same columns.
+        silo: what to call that column.
+
+    Raises:
+        InvalidData: a file cannot be read or understood, or lacks a column.
+    """
+    given: object = files
+    if not isinstance(given, Mapping) or not given:
+        raise InvalidData(
+            f"{files!r} names no files of silos.", remedy='Pass {"bonn": "bonn.csv", ...}.'
+        )
+    return joined({str(name): read_table(path) for name, path in files.items()}, silo=silo)
 
 
 def _read_csv(path: Path) -> Table:

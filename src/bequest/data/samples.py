@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 
 from bequest.core.arrays import frozen, refuse_masked
+from bequest.data.choosing import feature_names
 from bequest.data.grading import Exam
 from bequest.data.naming import Naming, agree_on_names
 from bequest.data.recipe import Category, Number, Recipe, agree
@@ -18,7 +19,7 @@ from bequest.model.objectives import Huber, LeastSquares, Logistic, Softmax
 from bequest.model.problem import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bequest.core.arrays import Indices, Matrix, Vector
     from bequest.data.names import Ask, Question
@@ -87,6 +88,7 @@ def select(
     bias: Bias = True,
     impute: Literal["mean"] | None = None,
     categories: Categories | None = None,
+    ignore: Sequence[str] = (),
     classes: bool = True,
     test_fraction: float | None = None,
     seed: int = 0,
@@ -97,7 +99,8 @@ def select(
     Args:
         table: the table.
         label: what to predict.
-        features: from what; by default, all other columns with numbers in them.
+        features: from what; by default, all other columns. One without numbers is refused then,
+            unless its categories are declared or it is ignored.
         silo: which silo a row belongs to.
         standardise: shift and scale every feature to mean 0 and deviation 1 (in training).
         bias: append a column of ones; ``"unpenalised"`` leaves it out of the penalty.
@@ -105,6 +108,7 @@ def select(
             missing, and makes a category of missing ones; by default they are refused.
         categories: columns that hold categories, and which: a feature each. ``"agree"`` takes those
             that some silo knows.
+        ignore: columns to leave out, where features are not named.
         classes: whether the label names a class, or is a number to predict.
         test_fraction: the share of every class that is kept for testing; None for no test.
         seed: of that choice.
@@ -120,7 +124,7 @@ def select(
     ([0.0, 0.0, 1.0, 1.0], ('no', 'yes'), [-1.34, 1.0])
     """
     kinds = dict(categories or {})
-    names = feature_names(table, features, label=label, silo=silo, categories=kinds)
+    names = feature_names(table, features, label=label, silo=silo, categories=kinds, ignore=ignore)
     belongs = None if silo is None else _silo(table, silo)
     if classes:
         y, known = _classes(table, label)
@@ -263,52 +267,6 @@ def loss_of(
     if loss == "huber":
         return Huber(X, y, delta, l2, divisor=divisor, unpenalised=unpenalised)
     return LeastSquares(X, y, l2, divisor=divisor, unpenalised=unpenalised)
-
-
-def feature_names(
-    table: Table,
-    wanted: Sequence[str] | None,
-    *,
-    label: str,
-    silo: str | None,
-    categories: Collection[str] = (),
-) -> list[str]:
-    """Return the columns to learn from, or say which of those wanted is none."""
-    others = {label: "label", silo: "silo column"}
-    for name in (*others, *categories):
-        if name is not None:
-            table.column(name)
-    for name in categories:
-        if name in others or (wanted is not None and name not in wanted):
-            raise InvalidData(
-                f'{table.source}, column "{name}": has categories, but is '
-                f"{'the ' + others[name] if name in others else 'none of the features'}.",
-                remedy="Declare categories of features only.",
-            )
-    if wanted is None:
-        found = [
-            name
-            for name in table.columns
-            if name not in others and (name in categories or table.is_numeric(name))
-        ]
-        if not found:
-            raise InvalidData(
-                f"{table.source} has no column of numbers besides label and silo.",
-                remedy="A model needs at least one feature.",
-            )
-        return found
-    for place, name in enumerate(wanted):
-        if name in others:
-            raise InvalidData(
-                f'{table.source}, column "{name}": is the {others[name]}, and a feature too.',
-                remedy="Remove it from the features.",
-            )
-        if name in wanted[:place]:
-            raise InvalidData(
-                f'{table.source}, column "{name}": is named twice among the features.',
-                remedy="Name it once.",
-            )
-    return list(wanted)
 
 
 def _columns(

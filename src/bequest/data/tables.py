@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import difflib
 import math
 import numbers
@@ -112,6 +111,14 @@ class Table:
     def rows(self) -> int:
         """How many samples it holds."""
         return int(next(iter(self.columns.values())).shape[0])
+
+    def matrix(self, names: Sequence[str]) -> Matrix:
+        """Return these columns of finite numbers side by side, a row per row."""
+        if isinstance(names, str) or not len(names):
+            raise InvalidData(
+                f"{names!r} is no list of columns.", remedy=f'Pass ["{names or "age"}"].'
+            )
+        return np.concatenate([self.numbers(name) for name in names], axis=1)
 
     def take(self, rows: Indices) -> TableRows:
         """Return the table of these rows; messages go on naming where they come from."""
@@ -294,8 +301,8 @@ def _wide(shape: tuple[int, ...]) -> str:
 def as_table(data: Any) -> Table:  # noqa: ANN401 - a Table, a DataFrame, an Arrow table, a mapping
     """Return columns by name, from a DataFrame, an Arrow table or a mapping; a Table as it is.
 
-    What is missing is NaN among numbers and empty among texts. Dates are refused: a model needs to
-    be told what of them counts.
+    What is missing is NaN among numbers and empty among texts. Dates become texts such as
+    2024-03-01, which are no features: a model needs to be told what of them counts.
     """
     if isinstance(data, Table):
         return data
@@ -311,16 +318,11 @@ def as_table(data: Any) -> Table:  # noqa: ANN401 - a Table, a DataFrame, an Arr
             remedy="Pass a DataFrame, an Arrow table, or a mapping from names to columns.",
         )
     source = f"the {type(data).__name__}"
-    return Table({name: _cells(source, name, cells) for name, cells in columns.items()}, source)
+    return Table({name: _cells(cells) for name, cells in columns.items()}, source)
 
 
-def _cells(source: str, name: str, cells: list[Any]) -> Column:
+def _cells(cells: list[Any]) -> Column:
     kinds = {type(cell) for cell in cells if not _is_missing(cell)}
-    if any(issubclass(kind, datetime.date | datetime.time | datetime.timedelta) for kind in kinds):
-        raise InvalidData(
-            f'{source}, column "{name}": holds dates.',
-            remedy="Make numbers of them, such as days since admission, or leave the column out.",
-        )
     if all(issubclass(kind, numbers.Real | np.bool_) for kind in kinds):
         return np.array([math.nan if _is_missing(cell) else float(cell) for cell in cells])
     return np.array(["" if _is_missing(cell) else str(cell) for cell in cells], dtype=str)

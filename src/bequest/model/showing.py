@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Indices
     from bequest.model.run import Run
 
+# A setting whose values are further apart than this is drawn on a logarithmic axis.
+_WIDE = 50.0
 CURVES = ("error", "gradient_norm", "disagreement", "invariant_gap")
 _MEANINGS = {
     "error": "distance of the worst survivor to the optimum of all the data",
@@ -103,6 +105,39 @@ def draw(lines: Sequence[Line], path: Path | None = None) -> Any:  # noqa: ANN40
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
+
+
+class Series(NamedTuple):
+    """What is drawn over the values of a setting: the middle of the runs there, and the worst."""
+
+    title: str
+    settings: Sequence[float | str]
+    median: Sequence[float]
+    worst: Sequence[float]
+
+
+def draw_over(name: str, measure: str, series: Sequence[Series], path: Path) -> None:
+    """Draw what runs ended with over a setting: medians as lines, the worst as crosses."""
+    extras.need("plot", what="A figure")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for one in series:
+        shown = [
+            np.where(np.isfinite(values) & (np.array(values) > 0), values, np.nan)
+            for values in (one.median, one.worst)
+        ]
+        (line,) = axes.plot(one.settings, shown[0], marker="o", label=one.title)
+        axes.plot(one.settings, shown[1], linestyle="", marker="x", color=line.get_color())
+    axes.set_yscale("log")
+    values = [value for one in series for value in one.settings if not isinstance(value, str)]
+    if values and min(values) > 0 and max(values) >= _WIDE * min(values):
+        axes.set_xscale("log")
+    axes.set_xlabel(name)
+    axes.set_ylabel(f"{measure} at the end: median, and worst (x)", fontsize=8)
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=150)
 
 
 class Shown:

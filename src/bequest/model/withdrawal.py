@@ -11,8 +11,13 @@ from bequest.errors import InvalidEvent, NotThere, StillHere
 from bequest.model.outcome import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
+
     from bequest.core.arrays import Vector
     from bequest.model.run import Run
+
+    Minimiser: TypeAlias = Callable[[Mapping[int, Legacy]], Vector]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,8 +44,11 @@ class Forgetting:
     why: str
 
 
-def withdraw(run: Run, node: int) -> Forgetting:
+def withdraw(run: Run, node: int, *, minimiser: Minimiser | None = None) -> Forgetting:
     """Take the memory of a node that has left out of a run that is done.
+
+    ``minimiser`` is how to find where the survivors go with memories that are given by node, where
+    their data are not here (``bequest.phases.newton``).
 
     Raises:
         StillHere: it is a survivor, and speaks for itself.
@@ -64,14 +72,17 @@ def withdraw(run: Run, node: int) -> Forgetting:
     mean = run.x.mean(axis=0)
     holder = next((h for h, held in run.inherited.items() if node in held.lineage), None)
     parts = [record.legacy for record in left if record.legacy is not None]
-    before = run.surrogate_minimiser
+    before = run.surrogate_minimiser if minimiser is None else minimiser(run.inherited)
     if holder is None or not parts:
         return Forgetting(node, None, None, True, before, 0.0, "no node remembered it")
     held, part = run.inherited[holder], parts[-1]
     exact = node not in held.blended
     memory = {**run.inherited, holder: held.without(part, at=mean)}
-    total = sum(memory.values(), Legacy.zero(run.problem.dim))
-    x = frozen(run.problem.among(run.survivors).minimiser(total, start=mean))
+    if minimiser is None:
+        total = sum(memory.values(), Legacy.zero(run.problem.dim))
+        x = frozen(run.problem.among(run.survivors).minimiser(total, start=mean))
+    else:
+        x = minimiser(memory)
     why = f"what node {holder} had inherited of it was subtracted"
     if not exact:
         why += "; as it was compressed together with others, something of it remains"

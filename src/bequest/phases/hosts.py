@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bequest.data.loading import loader
+from bequest.data.choosing import check_declared
+from bequest.data.loading import Loader, loader
 from bequest.data.naming import Naming, agree_on_names
 from bequest.data.questions import Curved, HostAnswer, Placed
-from bequest.data.recipe import agree
+from bequest.data.recipe import Recipe, agree
 from bequest.data.samples import CLASSIFIERS, columns_of, imputes, pooled_divisor, to_agree_on
 from bequest.engines import one_cluster
 from bequest.errors import InvalidData
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Matrix, Vector
     from bequest.core.methods import Method
-    from bequest.data.loading import Loader
     from bequest.data.names import Question
-    from bequest.data.recipe import Recipe
     from bequest.data.samples import Bias, Categories, Loss, Weigh
     from bequest.engines.base import Engine
     from bequest.model.graph import Graph
 
+# What the loaders of all silos have in common.
+_COMMON = ("label", "loss", "bias", "l2", "delta", "divisor", "unpenalised")
 # A declared range of curvature is this much wider than what silos have found: sums are rounded.
 _WIDER = 1e-9
 
@@ -64,6 +65,57 @@ class Agreed:
     def features(self) -> tuple[str, ...]:
         """The names of the features, without the bias."""
         return self.recipe.features
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what was agreed on as plain data: of each silo where its file is, and no row."""
+        loaders = [_loader_of(self.problem.objective(node)) for node in range(self.problem.n)]
+        common = {name: getattr(loaders[0], name) for name in _COMMON}
+        return {
+            "silos": {
+                name: {"path": load.path, "curvature": list(curvature)}
+                for name, load, curvature in zip(
+                    self.silos,
+                    loaders,
+                    zip(self.problem.a.tolist(), self.problem.b.tolist(), strict=True),
+                    strict=True,
+                )
+            },
+            "left": list(self.left),
+            "recipe": self.recipe.as_dict(),
+            "common": common | {"classes": list(self.classes)},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, graph: Graph, engine: Engine | None) -> Agreed:
+        """Return what ``as_dict`` was made of; nothing is read, and no silo is asked.
+
+        Raises:
+            InvalidData: the parts do not fit each other.
+        """
+        try:
+            recipe, common = Recipe.from_dict(data["recipe"]), data["common"]
+            classes = tuple(common["classes"])
+            dim = _unknowns(recipe, classes, common["loss"])
+            losses = []
+            for one in data["silos"].values():
+                fields = {name: common[name] for name in _COMMON} | {"classes": classes}
+                load = Loader(path=one["path"], features=None, recipe=recipe, **fields)
+                losses.append(Loaded(load, dim=dim, curvature=tuple(one["curvature"])))
+            silos, left = tuple(data["silos"]), tuple(data["left"])
+            return cls(Problem(losses), graph, engine, silos, left, recipe, classes)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidData(
+                f"This is not what silos have agreed on: {error}.", remedy="Have them agree again."
+            ) from error
+
+
+def _loader_of(loss: Any) -> Loader:  # noqa: ANN401 - one of on_hosts
+    found: Loader = loss.loader
+    return found
+
+
+def _unknowns(recipe: Recipe, classes: Sequence[str] | None, loss: str) -> int:
+    return (len(recipe.features) + recipe.bias) * (len(classes or ()) if loss == "softmax" else 1)
 
 
 @dataclass(slots=True)
@@ -115,6 +167,7 @@ def on_hosts(
     bias: Bias = True,
     impute: Literal["mean"] | None = None,
     categories: Categories | None = None,
+    ignore: Sequence[str] = (),
     l2: float = 0.0,
     delta: float = 1.0,
     weigh: Weigh = "samples",
@@ -132,13 +185,15 @@ def on_hosts(
         loss: which loss.
         graph: which silos talk to each other.
         engine: what carries them; on a cluster ``Ray(placement=...)`` says which is where.
-        features: from which columns to predict, in this order; by default all columns of numbers
-            that some silo has, in alphabetical order, and those of ``categories``.
+        features: from which columns to predict, in this order; by default all columns that some
+            silo has, in alphabetical order; one without numbers is refused then, unless it is among
+            ``categories`` or ignored.
         classes: the names of all classes; by default those that some silo knows, sorted.
         standardise: as in ``bequest.data.select``, and so are the next three.
         bias: whether there is a column of ones, and whether it is penalised.
         impute: whether missing numbers are filled in.
         categories: columns of categories, declared or to be agreed on.
+        ignore: columns to leave out, where features are not named.
         l2: as in ``bequest.data.problem_of``, and so are the next two.
         delta: where a Huber loss becomes linear.
         weigh: what counts the same, samples or silos.
@@ -161,26 +216,21 @@ def on_hosts(
         method,
     )
     source = f"the files of {len(files)} silos"
-    for name in kinds:
-        if name == label or (features is not None and name not in features):
-            what = "the label" if name == label else "none of the features"
-            raise InvalidData(
-                f'{source}, column "{name}": has categories, but is {what}.',
-                remedy="Declare categories of features only.",
-            )
+    check_declared(source, features, {label: "the label"}, categories=kinds, ignore=ignore)
     with one_cluster():
         naming = Naming(
             to_agree_on(kinds),
             fills,
             label=label if loss in CLASSIFIERS and classes is None else None,
             features=None if features is None else tuple(f for f in features if f not in kinds),
-            others=frozenset({label, *kinds}),
+            others=frozenset({label, *kinds, *ignore}),
+            ignore=tuple(ignore),
         )
         names = agree_on_names(naming, assembly.ask, source=source)
         wanted = sorted({*names.columns, *kinds}) if features is None else list(features)
         if not wanted:
             raise InvalidData(
-                f"{source} have no column of numbers besides the label.",
+                f"{source} have no column besides the label and what is ignored.",
                 remedy="A model needs at least one feature.",
             )
         columns = columns_of(
@@ -205,9 +255,7 @@ def on_hosts(
         ranges = assembly.ask_each([Curved(load) for load in loaders.values()])
     of = dict(zip(loaders, ranges, strict=True))
     there = [name for name in loaders if name in assembly.files]
-    dim = (len(recipe.features) + recipe.bias) * (
-        len(common["classes"]) if loss == "softmax" else 1
-    )
+    dim = _unknowns(recipe, common["classes"], loss)
     problem = Problem([_loaded(loaders[name], dim, *of[name]) for name in there])
     return Agreed(
         problem, assembly.graph, assembly.engine, tuple(there), tuple(assembly.left), recipe,

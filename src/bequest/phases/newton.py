@@ -18,6 +18,8 @@ from bequest.model.run import Run
 from bequest.phases.sums import METHOD, for_these, phase, rehearsed, remaining
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bequest.core.arrays import Matrix, Vector
     from bequest.core.methods import Method
     from bequest.engines.base import Engine
@@ -45,7 +47,13 @@ class Finish:
     numbers: int
 
 
-def newton(run: Run, *, engine: Engine | None = None, method: Method | None = None) -> Finish:
+def newton(
+    run: Run,
+    *,
+    engine: Engine | None = None,
+    method: Method | None = None,
+    inherited: Mapping[int, Legacy] | None = None,
+) -> Finish:
     """Return the point that a run approaches, to its last digits: ``run.limit``, by sums.
 
     The survivors begin at the mean of where the rounds have led. For each step every one of them
@@ -57,6 +65,7 @@ def newton(run: Run, *, engine: Engine | None = None, method: Method | None = No
         run: the run; its survivors, their network and their legacies at its end.
         engine: what carries the phases; as a rule that of the run.
         method: how silos iterate in them.
+        inherited: other memories than survivors hold at the end, by node.
 
     Raises:
         OptimumUnknown: there is no minimiser, or it was not found; the losses are not convex, or a
@@ -67,8 +76,10 @@ def newton(run: Run, *, engine: Engine | None = None, method: Method | None = No
     given: object = run
     if not isinstance(given, Run):
         raise InvalidMethod(f"{given!r} is no run.", remedy="Pass what bequest.solve returns.")
-    sums = _Sums(run, for_these(engine, run.survivors), METHOD if method is None else method)
-    memory = sum(run.inherited.values(), Legacy.zero(run.problem.dim))
+    held = run.inherited if inherited is None else inherited
+    chosen = METHOD if method is None else method
+    sums = _Sums(run, for_these(engine, run.survivors), chosen, held)
+    memory = sum(held.values(), Legacy.zero(run.problem.dim))
     least = float(run.problem.a[list(run.survivors)].sum()) + memory.curvature[0]
     with np.errstate(over="ignore", invalid="ignore"):
         x = minimise.newton(
@@ -142,7 +153,13 @@ class _Local:
 class _Sums:
     """The survivors of a run, asked at one point after the other."""
 
-    def __init__(self, run: Run, engine: Engine | None, method: Method) -> None:
+    def __init__(
+        self,
+        run: Run,
+        engine: Engine | None,
+        method: Method,
+        inherited: Mapping[int, Legacy],
+    ) -> None:
         dim = run.problem.dim
         if run.status is Status.DIVERGED or not run.survivors:
             raise InvalidMethod(
@@ -154,14 +171,14 @@ class _Sums:
                 f"A Newton step of {dim} unknowns would take {_Share.size(dim)} numbers per silo.",
                 remedy=f"Up to {_MOST_UNKNOWNS} unknowns it can be done; use more rounds instead.",
             )
-        if run.problem.mu < 0 or any(q.samples for q in run.inherited.values()):
+        if run.problem.mu < 0 or any(q.samples for q in inherited.values()):
             raise OptimumUnknown(
                 "Newton steps need convex losses and legacies that are quadratics.",
                 remedy="Go by the rounds: run.x.mean(axis=0).",
             )
         self._dim, self._method, self._engine = dim, method, engine
         self._held = [
-            (run.problem.objective(node), run.inherited.get(node, Legacy.zero(dim)))
+            (run.problem.objective(node), inherited.get(node, Legacy.zero(dim)))
             for node in run.survivors
         ]
         self._graph: Graph = remaining(run)

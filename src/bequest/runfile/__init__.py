@@ -273,6 +273,17 @@ class RunFile:
         for title, plan in zip(self.wills, plans, strict=True):
             yield Job(title, seed, plan, engine, samples, self.silos)
 
+    def with_agreement(self, seed: int, agreed: "Mapping[str, Any]") -> None:
+        """Take this for what silos have agreed on, so that none has to be asked again.
+
+        Raises:
+            InvalidData: it cannot be that.
+        """
+        content = self.content
+        graph = content.graph.build(n=content.problem.n, seed=seed)
+        engine = content.engine.build(seed)
+        self._sums[seed, "agreed"] = phases.Agreed.from_dict(agreed, graph=graph, engine=engine)
+
     def _total(self, seed: int, graph: "Graph", engine: Engine) -> "Total | None":
         """Return how silos add up their sums: as nodes of the same network, if they have names."""
         if not self.silos:

@@ -1,15 +1,17 @@
-"""[sweep]: one run file for every combination of values."""
+"""[sweep]: one run file for every combination of values; [[sweep]]: for every point."""
 
 import copy
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from bequest.errors import InvalidRunFile
 from bequest.runfile import RunFile, parsed, read, understood
 
+# The keys that lead to a value, from the outside in.
+Keys: TypeAlias = tuple[str, ...]
 # More combinations than this are a mistake in a list.
 _MOST = 10_000
 
@@ -24,19 +26,11 @@ def variants(path: Path) -> list[tuple[dict[str, Any], RunFile]]:
     document = parsed(text, path)
     if "sweep" not in document:
         return [({}, understood(document, text, path))]
-    sweep = document.pop("sweep")
-    lists = dict(_lists(sweep, (), path))
-    if not lists:
-        raise InvalidRunFile(f"{path}: sweep: is empty.", remedy="Add problem.l2 = [0.01, 0.1].")
-    if math.prod(map(len, lists.values())) > _MOST:
-        raise InvalidRunFile(
-            f"{path}: sweep: has more than {_MOST} combinations.", remedy="Use fewer values."
-        )
     found = []
-    for values in itertools.product(*lists.values()):
-        settings = {".".join(keys): value for keys, value in zip(lists, values, strict=True)}
+    for point in _points(document.pop("sweep"), path):
+        settings = {".".join(keys): value for keys, value in point.items()}
         variant = copy.deepcopy(document)
-        for keys, value in zip(lists, values, strict=True):
+        for keys, value in point.items():
             _put(variant, keys, value, path)
         try:
             found.append((settings, understood(variant, text, path)))
@@ -48,11 +42,54 @@ def variants(path: Path) -> list[tuple[dict[str, Any], RunFile]]:
     return found
 
 
+def _points(sweep: object, path: Path) -> list[dict[Keys, Any]]:
+    """Return the values of every combination, by the keys that lead to them."""
+    if isinstance(sweep, list):
+        points: Iterable[dict[Keys, Any]] = _listed(sweep, path)
+        count = len(sweep)
+    else:
+        lists = dict(_lists(sweep, (), path))
+        if not lists:
+            raise InvalidRunFile(
+                f"{path}: sweep: is empty.", remedy="Add problem.l2 = [0.01, 0.1]."
+            )
+        count, every = math.prod(map(len, lists.values())), itertools.product(*lists.values())
+        points = (dict(zip(lists, values, strict=True)) for values in every)
+    if count > _MOST:
+        raise InvalidRunFile(
+            f"{path}: sweep: has more than {_MOST} combinations.", remedy="Use fewer values."
+        )
+    return [*points]
+
+
+def _listed(sweep: list[object], path: Path) -> list[dict[Keys, Any]]:
+    """Return the points of [[sweep]], which all say the same keys: each is a row of one table."""
+    points = [dict(_values(one, ())) for one in sweep]
+    for number, point in enumerate(points):
+        if not point or {*point} != {*points[0]}:
+            odd = {*point} ^ {*points[0]}
+            raise InvalidRunFile(
+                f"{path}: sweep[{number}]: "
+                + (f"{'.'.join(min(odd))} is not in every entry." if odd else "is empty."),
+                remedy="Give every [[sweep]] the same keys.",
+            )
+    return [{keys: point[keys] for keys in points[0]} for point in points]
+
+
+def _values(table: object, above: Keys) -> Iterator[tuple[Keys, Any]]:
+    """Yield the keys that lead to every value of a point."""
+    if isinstance(table, dict):
+        for key, inside in table.items():
+            yield from _values(inside, (*above, key))
+    elif above:
+        yield above, table
+
+
 def _lists(
     table: Any,  # noqa: ANN401 - what the file says
-    above: tuple[str, ...],
+    above: Keys,
     path: Path,
-) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+) -> Iterator[tuple[Keys, list[Any]]]:
     """Yield the keys that lead to every list of values."""
     if isinstance(table, dict):
         for key, inside in table.items():
@@ -66,7 +103,7 @@ def _lists(
         )
 
 
-def _put(document: dict[str, Any], keys: tuple[str, ...], value: object, path: Path) -> None:
+def _put(document: dict[str, Any], keys: Keys, value: object, path: Path) -> None:
     place: Any = document
     for key in keys[:-1]:
         place = place.setdefault(key, {})

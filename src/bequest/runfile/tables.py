@@ -118,6 +118,7 @@ class TableProblem(Section):
     categories: dict[str, Literal["agree"] | Annotated[list[str], Field(min_length=1)]] = Field(
         default_factory=dict
     )
+    ignore: Annotated[list[str], Field(min_length=1)] | None = None
     weigh: Weigh = "samples"
     silo: str | None = None
     partition: AnyPartition | None = None
@@ -229,6 +230,7 @@ class TableProblem(Section):
             (("silo",), self.silo),
             *((("features", i), name) for i, name in enumerate(self.features or ())),
             *((("categories", name), name) for name in self.categories),
+            *((("ignore", i), name) for i, name in enumerate(self.ignore or ())),
         ]
         if isinstance(self.partition, SortedChunks):
             named += [(("partition", "by", i), n) for i, n in enumerate(self.partition.by or ())]
@@ -274,6 +276,16 @@ class TableProblem(Section):
     def _bias(self) -> "Bias":
         return self.bias if self.penalise_bias or not self.bias else "unpenalised"
 
+    @property
+    def _ignored(self) -> list[str]:
+        """Columns that are no features; texts to sort by are among them."""
+        by = self.partition.by or () if isinstance(self.partition, SortedChunks) else ()
+        texts = [] if self.features is not None else [n for n in by if self._is_text(n)]
+        return list(dict.fromkeys([*(self.ignore or ()), *texts]))
+
+    def _is_text(self, name: str) -> bool:
+        return name != self.label and not (name in self.categories or self._table.is_numeric(name))
+
     def agreed(self, graph: Graph, engine: Engine) -> phases.Agreed:
         """Return what silos have agreed on whose files only their hosts read.
 
@@ -291,6 +303,7 @@ class TableProblem(Section):
             bias=self._bias,
             impute=self.impute,
             categories=self.categories,
+            ignore=self.ignore or (),
             l2=self.l2,
             delta=self.delta,
             weigh=self.weigh,
@@ -315,6 +328,7 @@ class TableProblem(Section):
             bias=self._bias,
             impute=self.impute,
             categories=self.categories,
+            ignore=self._ignored,
             classes=self.loss in CLASSIFIERS,
             test_fraction=test_fraction,
             seed=seed,

@@ -9,13 +9,14 @@ import numpy as np
 from scipy.sparse import csr_array, hstack, issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bequest.core.methods import NIDS
 from bequest.data.samples import pooled_divisor
-from bequest.data.tables import label_of
-from bequest.data.trained import TrainedModel, fates, plain_recipe, told
+from bequest.data.tables import Table, label_of
+from bequest.data.trained import TrainedModel, fates, plain_recipe, told, type_of_classes
 from bequest.errors import InvalidData, InvalidMethod, OptimumUnknown
+from bequest.model.default_method import default_method
 from bequest.model.outcome import Status
 from bequest.model.problem import Problem
 from bequest.model.wills import Adaptive, FullHessian
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bequest.core.arrays import Matrix, Vector
+    from bequest.core.methods import Method
     from bequest.model.objectives import Objective
     from bequest.model.objectives.rows import Features
     from bequest.model.run import Run
@@ -39,6 +41,8 @@ _ROUNDS = 300
 # Up to this many unknowns silos send whole Hessians, of 33,000 numbers at most: as farewells, and
 # for Newton steps at the end.
 _WHOLE = 256
+# Up to this many, rounds go by the Hessians of silos.
+_CURVED = 1000
 _CHOICES = {"finish": ("newton", "rounds"), "absent": ("warn", "error")}
 
 
@@ -53,7 +57,8 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
         cross-validation: ``"warn"`` leaves them out, ``"error"`` refuses them.
     will: what a silo that leaves bequeaths; by default ``bq.wills.FullHessian()`` up to 256
         unknowns and ``bq.wills.Adaptive()`` beyond.
-    method: how silos iterate; ``bq.NIDS(metric="hessian")`` by default.
+    method: how silos iterate; by default NIDS, with Hessians for a metric up to 1000 unknowns, and
+        with numbers beyond.
     rounds: how many; by default 300 after the last event.
     engine: what carries the nodes.
     weigh: ``"samples"``: every sample counts the same, as on the pooled table; ``"silos"``: every
@@ -97,14 +102,15 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
         losses = list(self._losses(X, y, found, weights, loss, penalty=penalty))
         events = found.events(self.departures, absent=self.absent)
         last = max((event.round for event in events), default=0)
+        problem = Problem(losses)
         run = solve(
-            Problem(losses),
+            problem,
             found.graph() if self.graph is None else self.graph,
             departures=events,
-            will=_usual_will(losses[0].dim)
+            will=_usual_will(problem.dim)
             if self.will is None
             else found.will(self.will, absent=self.absent),
-            method=NIDS(metric="hessian") if self.method is None else self.method,
+            method=_usual_method(problem) if self.method is None else self.method,
             rounds=last + _ROUNDS if self.rounds is None else self.rounds,
             engine=self.engine,
             start=start,
@@ -149,6 +155,16 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
                 sample_weight=None if weights is None else weights[part],
                 unpenalised=[-1] if self.fit_intercept else [],
             )
+
+    def _checked(self, X: Any, *y: Any, **options: Any) -> Any:  # noqa: ANN401 - scikit-learn's
+        """Return X, or X and y, as scikit-learn checks them; what it has no words for is told."""
+        _refuse_what_is_no_number(X)
+        try:
+            return validate_data(self, X, *y, accept_sparse="csr", dtype=np.float64, **options)
+        except TypeError as error:
+            if "datetime" in str(error) or "Timestamp" in str(error):
+                raise _dates("X") from error
+            raise
 
     def _centre(self, X: Features, weights: Vector | None) -> Vector:
         """Return the means of the columns, if there is an intercept to make up for them.
@@ -223,17 +239,39 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
         columns = [f"x{k}" for k in range(self.n_features_in_)] if names is None else names.tolist()
         silos = [str(name) for name in self.silos_.tolist()]
         run = getattr(self, "run_", None)
+        classes = getattr(self, "classes_", np.array([], dtype=str))
         return TrainedModel(
             loss=self._kind,
             coef=np.atleast_2d(self.coef_),
             intercept=np.atleast_1d(self.intercept_),
-            classes=tuple(
-                label_of(one) for one in getattr(self, "classes_", np.array([])).tolist()
-            ),
+            classes=tuple(label_of(one) for one in classes.tolist()),
             recipe=plain_recipe(columns),
             silos=dict.fromkeys(silos, "unknown") if run is None else fates(run, silos),
             about={} if run is None else told(run, certify=True),
+            class_type=type_of_classes(classes),
         )
+
+
+def _refuse_what_is_no_number(X: Any) -> None:  # noqa: ANN401 - what the caller has given
+    if isinstance(X, Table):
+        raise InvalidData(
+            f"X is a Table ({X.source}), and an estimator takes an array, a DataFrame or a sparse "
+            "matrix.",
+            remedy="Pass X.matrix([...]), with the names of columns of numbers.",
+        )
+    dtypes = getattr(X, "dtypes", getattr(X, "dtype", None))
+    kinds = [dtypes] if isinstance(dtypes, np.dtype) else list(() if dtypes is None else dtypes)
+    for place, kind in enumerate(kinds):
+        if getattr(kind, "kind", "") in ("M", "m") or str(kind).startswith(("Date", "Duration")):
+            columns = getattr(X, "columns", None)
+            raise _dates("X" if columns is None else f'The column "{columns[place]}" of X')
+
+
+def _dates(what: str) -> InvalidData:
+    return InvalidData(
+        f"{what} holds dates, which are no numbers.",
+        remedy="Make numbers of them, such as days since admission, or leave them out.",
+    )
 
 
 def _here(run: Run) -> Vector:
@@ -244,6 +282,15 @@ def _unit(X: Features) -> float:
     """Return the size of the largest column: an intercept of that size is curved as much."""
     squares = X.multiply(X).mean(axis=0) if issparse(X) else np.mean(np.square(X), axis=0)
     return float(np.sqrt(np.max(squares))) or 1.0
+
+
+def _usual_method(problem: Problem) -> Method:
+    """Return NIDS, with Hessians for more unknowns than ``bequest.solve`` takes them for.
+
+    After as many rounds silos are much nearer to where they go, and so is what a leaver bequeaths;
+    beyond, matrices take more time and memory than the data.
+    """
+    return NIDS(metric="hessian") if problem.dim <= _CURVED else default_method(problem)
 
 
 def _usual_will(dim: int) -> Will:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import issparse
-from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from bequest.data import scoring
 from bequest.errors import InvalidData
 from bequest.model.objectives import Logistic, Softmax
 from bequest.sklearn.base import SiloEstimator, checked_number, checked_weights
@@ -89,7 +88,7 @@ class SiloLogisticRegression(ClassifierMixin, SiloEstimator):  # type: ignore[mi
             silos: the name of the silo that each row belongs to; by default all are in one.
         """
         strength = checked_number(self.C, "C", least=0.0, beyond=True)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        X, y = self._checked(X, y)
         check_classification_targets(y)
         self.classes_, number = np.unique(y, return_inverse=True)
         classes = self.classes_.size
@@ -122,23 +121,16 @@ class SiloLogisticRegression(ClassifierMixin, SiloEstimator):  # type: ignore[mi
     def decision_function(self, X: Any) -> Matrix:  # noqa: ANN401
         """Return the scores: of the second class, or a column per class if there are more."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        scores = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
-        found: Matrix = scores.ravel() if self.classes_.size == 2 else scores
-        return found
+        X = self._checked(X, reset=False)
+        return scoring.linear_scores(X, self.coef_, self.intercept_)
 
     def predict_proba(self, X: Any) -> Matrix:  # noqa: ANN401
         """Return the probability of every class."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        found: Matrix = softmax(scores, axis=1)
-        return found
+        return scoring.probabilities(self.decision_function(X))
 
     def predict_log_proba(self, X: Any) -> Matrix:  # noqa: ANN401
         """Return the logarithm of the probability of every class."""
-        with np.errstate(divide="ignore"):  # what is impossible in float64 is minus infinity
-            return np.log(self.predict_proba(X))
+        return scoring.logarithms(self.predict_proba(X))
 
     @property
     def _kind(self) -> Loss:
@@ -147,8 +139,7 @@ class SiloLogisticRegression(ClassifierMixin, SiloEstimator):  # type: ignore[mi
     def predict(self, X: Any) -> Any:  # noqa: ANN401
         """Return the most probable class of every row."""
         scores = self.decision_function(X)
-        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[best]
+        return self.classes_[scoring.most_likely(scores)]
 
 
 def _softmax(X: Any, y: Vector, *, classes: int, **options: Any) -> Softmax:  # noqa: ANN401

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
-from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bequest.core.legacy import Legacy
+from bequest.data import scoring
 from bequest.model.objectives import Huber, LeastSquares
 from bequest.model.problem import Problem
 from bequest.sklearn.base import SiloEstimator, checked_number, checked_weights
@@ -51,7 +51,7 @@ class _Regressor(RegressorMixin, SiloEstimator):  # type: ignore[misc]
             silos: the name of the silo that each row belongs to; by default all are in one.
         """
         strength = checked_number(self.alpha, "alpha", least=0.0, beyond=False)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        X, y = self._checked(X, y, y_numeric=True)
         weights = checked_weights(sample_weight, X)
         centre = self._centre(X, weights)
         X = X if issparse(X) else X - centre
@@ -63,9 +63,8 @@ class _Regressor(RegressorMixin, SiloEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Vector:  # noqa: ANN401
         """Return the number predicted for every row."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        found: Vector = safe_sparse_dot(X, self.coef_, dense_output=True) + self.intercept_
-        return found
+        X = self._checked(X, reset=False)
+        return scoring.linear_scores(X, self.coef_, self.intercept_)
 
 
 class SiloRidge(_Regressor):

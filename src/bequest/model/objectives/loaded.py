@@ -84,6 +84,11 @@ class Loaded(Objective):
         self._range = as_curvature(curvature, remedy=_HOW)
 
     @property
+    def loader(self) -> Callable[[], Objective]:
+        """What loads it."""
+        return self._loader
+
+    @property
     def dim(self) -> int:
         """Number of unknowns, as declared."""
         return self._dim
