@@ -417,6 +417,46 @@ def test_a_step_is_lowered_for_a_stiff_heir_and_not_otherwise(name):
 # --- the choice of a pace ------------------------------------------------------------------------
 
 
+def alike(*, strength=1.0, stiffness=100.0, floor=1.0, graph=None, modulus=0.0, **more):
+    """Conditions of nodes with the same curvatures, on a ring or another graph."""
+    graph = graph or bq.graphs.ring(20)
+    of_all = (np.full(graph.n, value) for value in (strength, stiffness, floor))
+    return Conditions.of(np.arange(graph.n), *of_all, graph.weights(), modulus, **more)
+
+
+@pytest.mark.parametrize("part", [0.5, 1e-2, 1e-4, 0.0])
+def test_a_coupling_for_matrices_is_larger_the_flatter_losses_may_be_than_they(part):
+    """Between those for matrices and for numbers."""
+    conditions = alike(strength=part)
+    method = bq.NIDS(metric="hessian", safety=0.9)
+    matrices = method._scanned(conditions, 0).value
+    numbers = bq.NIDS(safety=0.9).first_pace(conditions.of_numbers).value
+    chosen = method.first_pace(conditions)
+    assert matrices < chosen.value < numbers or part == 0.0
+    share = np.log(chosen.value / matrices) / np.log(numbers / matrices)
+    assert share == pytest.approx(1 - part**0.25, abs=0.02)
+    assert "flatter than their matrices" in chosen.why
+
+
+@pytest.mark.parametrize("flat", [1.0, 0.0, 1e-15])
+def test_a_coupling_for_matrices_is_theirs_where_losses_are_as_flat_as_they(flat):
+    """Quadratics are; and where neither is curved, rounding says nothing."""
+    conditions = alike(strength=flat, floor=flat or 1e-14)
+    method = bq.NIDS(metric="hessian")
+    chosen, scanned = (choose(conditions, 0) for choose in (method._chosen, method._scanned))
+    assert chosen.value == pytest.approx(scanned.value, rel=1e-4)
+
+
+def test_a_mean_that_is_flat_nowhere_lets_neighbours_pull_harder():
+    """Nodes that are flat in different directions: their mean metric is not as flat as they are."""
+    method = bq.NIDS(metric="hessian")
+    graph = bq.graphs.complete(6)
+    narrow, wide = (alike(graph=graph, modulus=80.0, shared_floor=floor) for floor in (0.0, 80.0))
+    assert method.first_pace(wide).value > 1.5 * method.first_pace(narrow).value
+    # one that is flatter than the nodes are says nothing
+    assert method.first_pace(alike(shared_floor=0.5)) == method.first_pace(alike())
+
+
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
 @pytest.mark.parametrize(("n", "dim"), [(1, 1), (1, 3), (2, 1), (2, 3), (7, 1)])
 @pytest.mark.parametrize("name", EXACT)

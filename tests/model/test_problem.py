@@ -527,6 +527,33 @@ def test_the_smallest_mean_curvature_is_that_of_the_mean_hessian(seed, n):
     assert smallest == pytest.approx(np.linalg.eigvalsh(mean)[0], rel=1e-9)
 
 
+@some
+@given(seed=seeds, n=st.integers(1, 6))
+def test_the_smallest_mean_bound_is_that_of_the_mean_of_the_bounds(seed, n):
+    rng = np.random.default_rng(seed)
+    losses = scenarios.objectives(rng, n, 4, mixed=True)
+    mean = sum(f.bound() for f in losses) / n
+    smallest = bq.Problem(losses).all_nodes.smallest_mean_bound(rng.standard_normal((n, 4)))
+    assert smallest == pytest.approx(np.linalg.eigvalsh(mean)[0], rel=1e-9)
+
+
+def test_a_bound_does_not_count_where_no_node_has_anything_to_do():
+    """A softmax is the same when all its classes gain alike: only the penalty is curved there."""
+    rng = np.random.default_rng(3)
+    losses = [bq.Softmax(rng.standard_normal((8, 2)), np.arange(8) % 3, 3, 0.01) for _ in range(4)]
+    nodes = bq.Problem(losses).all_nodes
+    values = np.linalg.eigvalsh(sum(f.bound() for f in losses) / 4)
+    assert values[1] == pytest.approx(0.01)
+    assert values[2] > 0.1
+    assert nodes.smallest_mean_bound(np.zeros((4, 6))) == pytest.approx(values[2], rel=1e-9)
+    # nodes that start apart have to agree there, too
+    apart = nodes.smallest_mean_bound(rng.standard_normal((4, 6)))
+    assert apart == pytest.approx(0.01, rel=1e-9)
+    # at the optimum of every node nothing is known of what matters
+    centred = bq.Problem([bq.Quadratic(np.diag([1.0, 2.0]), np.zeros(2))] * 2)
+    assert centred.all_nodes.smallest_mean_bound(np.zeros((2, 2))) == pytest.approx(1.0)
+
+
 def test_quadratic_growth_is_what_the_sum_is_known_to_grow_by():
     strong = bq.problems.quadratics(n=4, dim=3, mu=1.0, L=5.0, seed=0)
     assert strong.quadratic_growth() == pytest.approx(strong.a.sum(), rel=1e-15)

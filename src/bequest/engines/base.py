@@ -47,5 +47,7 @@ def first_pace(plan: Plan, nodes: Indices, weights: csr_array) -> StepChoice:
     stiffness = floor = problem.b[nodes]
     if method.wants_matrix and not losses.away:
         floor = np.asarray(np.linalg.eigvalsh(losses.bounds())[:, 0], dtype=float)
-    conditions = Conditions.of(nodes, problem.a[nodes], stiffness, floor, weights, plan.modulus)
+    conditions = Conditions.of(
+        nodes, problem.a[nodes], stiffness, floor, weights, plan.modulus, plan.shared_floor
+    )
     return checked(method, method.first_pace(conditions))

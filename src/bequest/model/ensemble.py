@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Up to this dimension Newton steps factor the Hessian; beyond, conjugate gradients.
 _DENSE_DIM = 1500
+# Less than this part of the largest component of a gradient is rounding.
+_NO_PART = 1e-8
 # How many Newton steps a minimiser usually takes: of a quadratic, which is refined, and otherwise.
 _REFINEMENTS, _USUAL_STEPS = 3, 10
 # Where Hessians are differences of gradients: more steps than these only follow their noise.
@@ -127,6 +129,24 @@ class Ensemble:
         if not np.isfinite(hessian).all():
             return 0.0  # the run itself will tell
         return max((float(np.linalg.eigvalsh(hessian)[0]) + declared) / self.size, 0.0)
+
+    def smallest_mean_bound(self, starts: Matrix) -> float:
+        """Return the smallest eigenvalue of the mean of ``bounds``, of directions that matter.
+
+        In the others no node's gradient has a part where they start, nor does any start differ: a
+        model that is the same in such directions, as a softmax is when all classes gain alike,
+        never moves along them.
+        """
+        away = starts - starts.mean(axis=0)
+        gradients = self.gradients(np.tile(starts.mean(axis=0), (self.size, 1)))
+        mean = self.bounds().mean(axis=0)
+        if not (np.isfinite(mean).all() and np.isfinite(gradients).all()):
+            return 0.0  # the run itself will tell
+        values, basis = np.linalg.eigh(mean)
+        parts = [np.abs(rows @ basis).max(axis=0) for rows in (gradients, away) if rows.any()]
+        matters = [part > _NO_PART * part.max() for part in parts]
+        some = np.any(matters, axis=0) if matters else np.ones(self.dim, dtype=bool)
+        return max(float(values[some][0]), 0.0)
 
     def minimiser(
         self, legacy: Legacy, start: Vector | None = None, *, work: float | None = None

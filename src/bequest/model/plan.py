@@ -130,6 +130,18 @@ class Plan:
             self.start[nodes].mean(axis=0), gradients=min(_FRACTION * self.rounds, _MOST_GRADIENTS)
         )
 
+    @cached_property
+    def shared_floor(self) -> float:
+        """The least curvature of the mean of the first members' matrices, where their method asks.
+
+        Of directions in which any of them has something to do.
+        """
+        nodes = np.array(sorted(self.network()))
+        losses = self.problem.among(nodes)
+        if self.method.given is not None or not self.method.wants_matrix or losses.away:
+            return 0.0
+        return losses.smallest_mean_bound(self.start[nodes])
+
     def lacks_pilot(self, will: Will) -> bool:
         """Return whether this will needs a pilot, and there is none."""
         return self.pilot is None and will.needs_pilot_in(self.problem.regime)

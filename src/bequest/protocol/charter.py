@@ -27,6 +27,7 @@ class Charter:
         forgets: stop -> which of these are to be forgotten.
         recallable: the nodes that may be remembered though they left no checkpoint.
         modulus: the least curvature of the mean of all losses, where they start.
+        shared_floor: that of the mean of the matrices above their Hessians.
     """
 
     network: Mapping[int, frozenset[int]]
@@ -39,6 +40,7 @@ class Charter:
     forgets: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     recallable: frozenset[int] = frozenset()
     modulus: float = 0.0
+    shared_floor: float = 0.0
 
 
 class Agenda:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bequest.core.methods import Method
     from bequest.core.steps import StepChoice
     from bequest.core.topology import Domains, Network
+    from bequest.protocol.charter import Charter
     from bequest.protocol.events import Effect
 
 
@@ -287,7 +288,7 @@ class Draft:
             effects.append(Send((arrival.node,), claim))
         return effects
 
-    def next_pace(self, method: Method, pace: float, modulus: float) -> StepChoice | None:
+    def next_pace(self, method: Method, pace: float, charter: Charter) -> StepChoice | None:
         """Return another pace if the members, and what they will carry, call for it."""
         nodes, edges = epoch_edges(self.network)
         strength, stiffness, floor = (
@@ -295,7 +296,9 @@ class Draft:
             for what in ("strength", "stiffness", "floor")
         )
         weights = mixing.metropolis(edges, nodes.size)
-        conditions = Conditions(strength, stiffness, floor, weights, modulus)
+        conditions = Conditions(
+            strength, stiffness, floor, weights, charter.modulus, charter.shared_floor
+        )
         chosen = method.next_pace(pace, conditions, since=self.round)
         return None if chosen is None else checked(method, chosen)
 

@@ -304,7 +304,7 @@ class Steward:
         # round, another one can wait for it.
         as_agreed = not founded and not draft.adoptions
         chooses = not as_agreed and method.given is None and not over
-        step = draft.next_pace(method, self.pace, self._charter.modulus) if chooses else None
+        step = draft.next_pace(method, self.pace, self._charter) if chooses else None
         if step is not None:
             self.pace = step.value
         elif not self._has_committed and self._term:

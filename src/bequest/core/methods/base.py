@@ -56,6 +56,8 @@ class Conditions:
         weights: the averaging weights of the epoch, nodes ascending.
         modulus: the least curvature of the mean of all losses where the run starts; 0 where it was
             not looked for.
+        shared_floor: the least curvature of the mean of all matrices there, of directions in which
+            a node has anything to do; 0 where it was not looked for.
     """
 
     strength: Mapping[int, float]
@@ -63,6 +65,7 @@ class Conditions:
     floor: Mapping[int, float]
     weights: csr_array
     modulus: float = 0.0
+    shared_floor: float = 0.0
 
     @classmethod
     def of(
@@ -73,13 +76,19 @@ class Conditions:
         floor: Vector,
         weights: csr_array,
         modulus: float,
+        shared_floor: float = 0.0,
     ) -> Conditions:
         """Return the conditions of these nodes, from arrays with an entry per node."""
         low, high, floors = (
             dict(zip(nodes.tolist(), numbers.tolist(), strict=True))
             for numbers in (strength, stiffness, floor)
         )
-        return cls(low, high, floors, weights, modulus)
+        return cls(low, high, floors, weights, modulus, shared_floor)
+
+    @property
+    def of_numbers(self) -> Conditions:
+        """The same where every metric is a number."""
+        return replace(self, floor=self.stiffness, shared_floor=0.0)
 
     @property
     def stiffest(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,18 @@ _GRID = 10.0 ** (np.arange(-60, 41) / 20)
 # steadier. And the largest step: the stiffest node, which the slowest mode is computed for, stands
 # for all others.
 _SLACK = 0.9
+# A loss can be flatter than its matrix. Where its least curvature is a part r of the least of the
+# matrix, c is between those for matrices and for numbers: 1 - r to this power of the way; and that
+# for matrices if r is 1 but for rounding.
+_TRUST, _SURE = 0.25, 0.999
+# Less curvature than this part of the stiffest is rounding, and says nothing about trust.
+_ROUNDING = 1e-9
+# A loss can be flatter than its matrix. Where its least curvature is a part r of the least of the
+# matrix, c is between those for matrices and for numbers: 1 - r to this power of the way; and that
+# for matrices if r is 1 but for rounding.
+_TRUST, _SURE = 0.25, 0.999
+# Less curvature than this part of the stiffest is rounding, and says nothing about trust.
+_ROUNDING = 1e-9
 # Without curvature from below no c is better than another; the scan takes this part of the mean.
 _FLATTEST = 1e-3
 
@@ -39,8 +52,8 @@ def chosen(
 
     A network is taken for one with the mean curvature, from below and from above, at every node
     and with the mean of the nodes' metrics. A round then splits into modes: consensus, and the two
-    ends of the spectrum of I - W. Measured against the best of nine c around it: 0.94 of the rate
-    or more with scalar metrics, half of it with matrices on logistic losses.
+    ends of the spectrum of I - W. Nodes that are flat in different directions have a mean metric
+    that is flat in none, so that its floor is the ``shared_floor`` where that is more than theirs.
 
     Args:
         conditions: curvatures and the graph.
@@ -62,7 +75,7 @@ def chosen(
     spread = 2.0 * c[:, None] * (1.0 - conditions.weights.diagonal())
     slow, fast = _ends(conditions)
     worst = np.zeros_like(c)
-    for h, curvatures in ((A, m), (B, b)):
+    for h, curvatures in ((A, np.maximum(m, conditions.shared_floor)), (B, b)):
         P = metric(curvatures, spread).mean(axis=1)
         worst = np.maximum(worst, np.abs(1.0 - h / P))
         for end in (slow, fast):
@@ -75,6 +88,34 @@ def chosen(
         since,
         f"the slowest mode keeps {worst[best]:.4g} of itself per round, at curvatures "
         f"{A:.3g} to {B:.3g} on this graph (1 - lambda_2 = {slow:.3g})",
+    )
+
+
+def between(matrices: StepChoice, numbers: StepChoice, conditions: Conditions) -> StepChoice:
+    """Return c for matrices, larger where losses may be flatter than their matrices say.
+
+    The flatter a loss may be, the smaller c must be for consensus not to be the slowest mode. With
+    numbers, P is too large in flat directions anyhow, and this hardly shows. With matrices it does,
+    and c is right where losses are as flat as they may be: quadratics are. Those of Huber and
+    logistic losses hardly ever are, and c would be up to 11 times too small.
+    """
+    low, floor, high = (
+        math.fsum(curvatures.values())  # whose order is that of the messages
+        for curvatures in (conditions.strength, conditions.floor, conditions.stiffness)
+    )
+    if numbers.value <= matrices.value or not high > 0:
+        return matrices
+    rounding = _ROUNDING * high
+    sure = min((max(low, 0.0) + rounding) / (max(floor, 0.0) + rounding), 1.0)
+    if sure > _SURE:
+        return matrices
+    part = 1.0 - sure**_TRUST
+    value = matrices.value * (numbers.value / matrices.value) ** part
+    return replace(
+        matrices,
+        value=value,
+        why=f"{matrices.why}; as losses may be flatter than their matrices, {part:.2g} of the way "
+        f"to the {numbers.value:.4g} that is chosen without them",
     )
 
 

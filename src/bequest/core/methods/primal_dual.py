@@ -18,7 +18,7 @@ I - W is at most 2 (1 - w_ii)), and no node ever has to slow down for another on
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -161,6 +161,13 @@ class _Coupled(PrimalDual):
         return None if chosen.value == current else chosen
 
     def _chosen(self, conditions: Conditions, since: int) -> StepChoice:
+        chosen = self._scanned(conditions, since)
+        if not self.wants_matrix:
+            return chosen
+        numbers = replace(self, metric="scalar")._scanned(conditions.of_numbers, since)
+        return paces.between(chosen, numbers, conditions)
+
+    def _scanned(self, conditions: Conditions, since: int) -> StepChoice:
         return paces.chosen(
             conditions, since, modes=self._modes, metric=self._any_metric, fastest=1 / _HELD
         )

@@ -140,6 +140,7 @@ def charter_of(plan: Plan, first: StepChoice) -> Charter:
         },
         forgets={t: changes.forgets for t, changes in plan.schedule.items()},
         modulus=plan.modulus,
+        shared_floor=plan.shared_floor,
         recallable=frozenset(filter(plan.may_recall, range(plan.problem.n))),
     )
 

@@ -94,7 +94,7 @@ class _Epoch:
             for row, heir in zip(self._rows, heirs, strict=True)
             if legacies[heir].samples
         ]
-        self._legacies, self._modulus = legacies, plan.modulus
+        self._legacies, self._start = legacies, (plan.modulus, plan.shared_floor)
         low, high = plan.problem.a[self.nodes].copy(), plan.problem.b[self.nodes].copy()
         low[self._rows] += [legacies[heir].curvature[0] for heir in heirs]
         high[self._rows] += [legacies[heir].curvature[1] for heir in heirs]
@@ -122,7 +122,7 @@ class _Epoch:
         if floors:
             floor = np.asarray(np.linalg.eigvalsh(self.bounds)[:, 0], dtype=float)
         return Conditions.of(
-            self.nodes, self.strength, self.stiffness, floor, self.weights, self._modulus
+            self.nodes, self.strength, self.stiffness, floor, self.weights, *self._start
         )
 
     def local(self, method: Method, pace: float) -> Local:
