@@ -228,6 +228,15 @@ class Begin:
     lost: tuple[int, ...] = ()
     term: int = 0
 
+    @property
+    def named(self) -> list[int]:
+        """Every node in the roster: the members, and those that they have inherited."""
+        named = [member for member, _ in self.roster]
+        for _, inside in self.roster:
+            if inside:
+                named += inside
+        return named
+
 
 @dataclass(frozen=True, slots=True)
 class Dismiss:

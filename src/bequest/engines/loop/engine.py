@@ -141,9 +141,11 @@ class Execution:
                 if self.is_over:
                     break
                 self.let_the_world_move()
-            self._let_hosts_die()
+            if self._outages:
+                self._let_hosts_die()
             world.step()
-            self.let_planned_crashes_happen()
+            if self.crashing:
+                self.let_planned_crashes_happen()
         outcome = self.outcome()
         if self._news is not None:
             self._report(self.plan.rounds)
@@ -227,7 +229,8 @@ class Execution:
         if commands:
             self._carry_out(commands)
         if isinstance(effect, Completed):
-            self._crash_if_planned(process, effect.round)
+            if self._planned_crashes:
+                self._crash_if_planned(process, effect.round)
             recorder = self.supervisor.recorder
             if recorder is not None and recorder.new_rounds:
                 measured = recorder.new_rounds.pop()
