@@ -90,7 +90,7 @@ class Welcome:
         epoch: the epoch that it comes in with.
         x: the iterate.
         pace: the number that all nodes have agreed on until then, by which its will decides. It may
-            have changed since the newcomer asked to come; None if no one knows better.
+            have changed since the newcomer asked to come; None if it has not.
     """
 
     epoch: int

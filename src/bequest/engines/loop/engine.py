@@ -32,7 +32,6 @@ from bequest.engines.runtime.supervisor import DeclareLost, GiveReceipt, StartNo
 from bequest.errors import InvalidMethod
 from bequest.protocol.events import Began, Completed, OptimumMoved, Receipt
 from bequest.protocol.membership_register import domains_of
-from bequest.protocol.messages import STEWARD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,13 +186,6 @@ class Execution:
     def declare_lost(self, node: int, why: str) -> None:
         """Give the verdict that a node is lost, right or wrong."""
         self._carry_out(self.supervisor.declare_lost(node, why))
-
-    def replace_steward(self) -> None:
-        """Start another steward, and tell it every verdict that is still true."""
-        asked, verdicts = self.supervisor.inquire()
-        self.world.start_steward(asked)
-        for verdict in verdicts:
-            self.world.give(STEWARD, verdict)
 
     def let_the_world_move(self) -> None:
         """Nothing is under way: crashes are noticed, and expected nodes come."""
