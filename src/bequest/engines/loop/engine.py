@@ -136,7 +136,7 @@ class Execution:
         world, recorder = self.world, self.supervisor.recorder
         assert recorder is not None  # noqa: S101 - one process sees every node here
         while recorder.is_bounded:
-            if not len(world.network):
+            if not world.network:
                 if self.is_over:
                     break
                 self.let_the_world_move()

@@ -155,6 +155,9 @@ class VirtualNetwork:
     def __len__(self) -> int:
         return len(self._line) + len(self._heap)
 
+    def __bool__(self) -> bool:
+        return bool(self._line or self._heap)
+
     def __iter__(self) -> Iterator[Delivery]:
         yield from self._line
         yield from self._heap

@@ -57,8 +57,10 @@ class ReportOrder:
             queue = self._queues.get(process)
             if queue:
                 queue.append(effect)
-            else:
-                self._record(process, effect)
+                return
+            if self._recorder is not None:
+                self._recorder.take(process, effect)
+            self._ledger.remember(process, effect.x)
         elif isinstance(effect, Began):
             if effect.epoch > self.epoch:  # or it comes too late to count
                 self._queue(process).append(effect)
