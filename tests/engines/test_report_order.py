@@ -145,3 +145,40 @@ def test_the_ledger_hears_which_epoch_the_network_went_on_from(order, records):
     order.observe(-1, committed(9, (1,), (0,), follows=1))
     began(order, 9, 1)
     assert (records.committed, records.back_to) == ([1, 2, 9], [0, 1, 1])
+
+
+def test_a_member_whose_next_incarnation_comes_is_not_waited_for(order, records):
+    order.observe(-1, committed(1, (0, 1, 2), (0, 0, 0)))
+    began(order, 1, 0)  # from here on the last member is waited for
+    order.admit(2, 1)
+    began(order, 1, 1)
+    assert records.committed == [1]
+
+
+def test_a_member_that_is_waited_for_may_be_in_an_earlier_epoch(order, records):
+    order.observe(-1, committed(1, (0, 1, 2), (0, 0, 0)))
+    order.observe(-1, committed(2, (0, 1), (0, 0), follows=1))
+    began(order, 2, 0)
+    began(order, 2, 1)
+    assert records.committed == [2]  # the first one has not been heard of
+    order.observe(-1, committed(3, (0, 1), (0, 0), follows=2))
+    began(order, 4, 1)  # is waited for in vain: nothing is known of that epoch
+    began(order, 3, 0)
+    assert records.committed == [2, 3]
+
+
+def test_members_are_counted_in_one_go(order, records, monkeypatch):
+    """Not all of them again for each that begins."""
+    asked = []
+    has_come = ReportOrder._has_come
+
+    def counted(self, node, epoch, lost):
+        asked.append(node)
+        return has_come(self, node, epoch, lost)
+
+    monkeypatch.setattr(ReportOrder, "_has_come", counted)
+    members = tuple(range(500))
+    order.observe(-1, committed(1, members, (0,) * 500))
+    began(order, 1, *members)
+    assert records.committed == [1]
+    assert len(asked) < 2 * len(members)

@@ -240,3 +240,34 @@ def test_the_messages_of_a_departure_follow_each_other_as_listed(traces):
     assert len(names) == int(count)
     arrived = iter(traces["### A departure"].arrived)
     assert all(name in arrived for name in names)  # each of them after the one before
+
+
+@pytest.mark.parametrize("heading", WALKS)
+def test_as_many_modules_as_are_told(heading):
+    titles, found, text = walk(heading)
+    assert {end for one, other, _ in found for end in (one, other)} == set(titles)
+    modules = {title.split()[0] for title in titles.values()}
+    assert re.findall(r"^(\d+) modules\.", text, re.MULTILINE) == [str(len(modules))]
+
+
+# Which process of a cluster a participant is part of; the others are the supervisor's.
+STEWARDS = {"steward_actor", "steward_desk", "steward", "change", "drafting"}
+HOSTS = {"host_actor", "node_group", "node", "preparation", "iterate"}
+
+
+def process_of(module):
+    if module == "ray_private":
+        return "Ray"
+    return next((room for room in (STEWARDS, HOSTS) if module in room), "supervisor")
+
+
+def test_as_many_calls_between_processes_as_are_told():
+    """Two of them bring the verdict to the steward, and its orders are a third."""
+    _, found, text = walk("### A crash, on Ray")
+    calls = [(one, other) for one, other, _ in found if process_of(one) is not process_of(other)]
+    heard = found.index(("steward_desk", "steward", "Lost"))
+    before = [arrow[:2] for arrow in found[:heard] if arrow[:2] in calls]
+    assert len(before) == 2
+    assert "Two calls between processes bring the verdict to the steward" in text
+    assert [process_of(other) for _, other in calls[2:3]] == [HOSTS]
+    assert "a\nthird, its order to halt, reaches the hosts" in text

@@ -1,6 +1,7 @@
 """Processes on a virtual network: what a new steward is told."""
 
 import numpy as np
+from simulation.stewards import replace_steward
 
 import bequest as bq
 from bequest.engines.loop.engine import Execution, Loop
@@ -56,7 +57,7 @@ def test_a_new_steward_does_not_wait_for_a_crash_that_has_happened():
         world.step()
     world.kill_steward()
     let_it_be_quiet(world)
-    run.replace_steward()
+    replace_steward(run)
     let_it_be_quiet(world)
     assert world.is_finished
     assert run.outcome().survivors == (0, 1, 2, 3)
@@ -74,6 +75,6 @@ def test_a_new_steward_hears_of_nobody_who_can_answer():
     world.kill_steward()
     give = world.give
     world.give = lambda process, event: told.append((process, event)) or give(process, event)
-    run.replace_steward()
+    replace_steward(run)
     verdicts = [verdict for verdict in run.supervisor.incarnations.verdicts if verdict.node == 1]
     assert told == [(STEWARD, verdict) for verdict in verdicts]

@@ -13,7 +13,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import bequest as bq
 from bequest import phases
 from bequest.data import Table, as_table, problem_of, select, trained
-from bequest.data.recipe import Recipe
 from bequest.errors import InvalidData
 
 
@@ -126,11 +125,6 @@ def test_a_model_predicts_the_same_to_the_bit_from_any_kind_of_table(tmp_path):
         assert np.array_equal(again.predict_proba(rows), model.predict_proba(table))
     scores = samples.X @ run.x.mean(axis=0)
     np.testing.assert_allclose(model.decision_function(table), scores, atol=1e-12)
-
-
-def test_a_recipe_survives_json():
-    recipe = select(hospital(), **OPTIONS).recipe
-    assert Recipe.from_dict(recipe.as_dict()) == recipe
 
 
 def test_constant_columns_and_columns_without_a_number():

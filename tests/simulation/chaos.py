@@ -36,10 +36,12 @@ if __package__:
     from simulation import twin
     from simulation.books import Entry, Violation, identical
     from simulation.checker import Checker
+    from simulation.stewards import replace_steward
 else:
     import twin
     from books import Entry, Violation, identical
     from checker import Checker
+    from stewards import replace_steward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -504,7 +506,7 @@ class Simulation:
 
     def _bring_back_steward(self) -> None:
         self._steward_back = None
-        self.execution.replace_steward()
+        replace_steward(self.execution)
 
     # --- the end ------------------------------------------------------------------------------
 

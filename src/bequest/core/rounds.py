@@ -114,7 +114,13 @@ def _of_its_own(found: Matrix, taken: tuple[Matrix, ...]) -> Matrix:
 
 def averages(mix: Mix) -> Hear:
     """Return W times what nodes say; ``mix`` is that product."""
-    return lambda said: tuple([mix(one) for one in said])
+
+    def hear(said: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
+        if len(said) == 2:  # in small networks a loop costs as much as an addition
+            return mix(said[0]), mix(said[1])
+        return tuple([mix(one) for one in said])
+
+    return hear
 
 
 class Differences:

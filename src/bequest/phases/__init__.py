@@ -5,10 +5,10 @@ what the nodes agree on is the mean of these vectors. A legacy is an exact memor
 that a phase is exact even if silos leave while it is under way, on every engine, and also where a
 vector can only be computed on the host that holds the data.
 
-What a phase reveals: a silo's own vector to no one as such, but its neighbours see where its
+What a phase reveals: a silo's own vector is not told as such, but its neighbours see where its
 iterate starts from and goes, and may reckon back to it; the heir of a silo that leaves inherits it.
 So a vector must be something that a silo may tell its neighbours, such as counts and sums over its
-rows (``bequest docs tables`` lists them). Whoever starts a phase sees the sum.
+rows (``bequest docs tables`` lists them). The process that starts a phase sees the sum.
 
 Paper: cor:quad.
 """

@@ -149,7 +149,7 @@ def rehearsed(graph: Graph, events: Sequence[Event], method: Method) -> int:
     """Return how many rounds a sum over this network takes.
 
     The entries of a vector do not know of each other, and how fast silos agree on one does not
-    depend on it: a rehearsal with random numbers, which are no one's, tells.
+    depend on it: a rehearsal with random numbers, which no silo owns, tells.
     """
     probes = np.random.default_rng(0).standard_normal((graph.n, _PROBES))
     problem = Problem([Isotropic(row) for row in probes])

@@ -20,6 +20,8 @@ from bequest.protocol.events import Adoption, Arrival, Committed, Handover, Send
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from scipy.sparse import csr_array
+
     from bequest.core.methods import Method
     from bequest.core.steps import StepChoice
     from bequest.core.topology import Domains, Network
@@ -227,7 +229,7 @@ class Draft:
             incarnation: node -> the incarnation that the order is for.
         """
         nodes, edges = epoch_edges(self.network)
-        weights = mixing.metropolis(edges, nodes.size).tocsr()
+        weights = _entries(mixing.metropolis(edges, nodes.size))
         row = {int(node): k for k, node in enumerate(nodes)}
         places = {node: domains(node) for node in self.network}
         self.buddies = {
@@ -254,7 +256,7 @@ class Draft:
                 self.restart,
                 len(self.network),
                 near,
-                tuple(float(weights[row[node], row[other]]) for other in near),
+                tuple(weights[row[node], row[other]] for other in near),
                 self.buddies[node],
                 tuple(wards[node]),
                 farewells=self._farewells_to(node),
@@ -339,3 +341,10 @@ def _freshest(node: int, reports: Mapping[int, m.Halted], buddies: tuple[int, ..
         return -held[keeper], place, keeper
 
     return min(held, key=preference, default=None)
+
+
+def _entries(weights: csr_array) -> dict[tuple[int, int], float]:
+    """Return what is not zero, by row and column: to look one up in a sparse array is slow."""
+    entries = weights.tocoo()
+    places = zip(entries.row.tolist(), entries.col.tolist(), strict=True)
+    return dict(zip(places, entries.data.tolist(), strict=True))

@@ -124,7 +124,12 @@ class Iterate:
 
     def follow(self, mixed: Vector) -> tuple[Vector, Vector, Vector]:
         """Return x, z and g after one more round, given what was heard."""
-        heard = tuple(mixed.reshape(-1, self.x.size))
+        dim, width = self.x.size, mixed.size
+        heard = (
+            (mixed,)
+            if width == dim
+            else tuple([mixed[begin : begin + dim] for begin in range(0, width, dim)])
+        )
         x, kept = self.method.advance(self.x, self.z, self._said, heard, self._now)
         g = self.gradient(x, self.round + 1)
         z = kept + g

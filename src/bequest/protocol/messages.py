@@ -90,7 +90,7 @@ class Welcome:
         epoch: the epoch that it comes in with.
         x: the iterate.
         pace: the number that all nodes have agreed on until then, by which its will decides. It may
-            have changed since the newcomer asked to come; None if no one knows better.
+            have changed since the newcomer asked to come; None if it has not.
     """
 
     epoch: int
@@ -227,6 +227,15 @@ class Begin:
     roster: tuple[tuple[int, tuple[int, ...]], ...]
     lost: tuple[int, ...] = ()
     term: int = 0
+
+    @property
+    def named(self) -> list[int]:
+        """Every node in the roster: the members, and those that they have inherited."""
+        named = [member for member, _ in self.roster]
+        for _, inside in self.roster:
+            if inside:
+                named += inside
+        return named
 
 
 @dataclass(frozen=True, slots=True)

@@ -418,7 +418,7 @@ class Node(Dispatcher):
         if whole and (message.epoch != self._attempt or message.epoch == self.epoch):
             return self._untimely(sender, message, message.epoch > self._attempt)
         inside = () if message.inherited is None else message.inherited.lineage
-        known = place is None or place.others.issuperset(inside)
+        known = place is None or not inside or place.others.issuperset(inside)
         if place is not None and (message.round > place.begin.until or not known):
             if message.epoch < self.epoch:  # it is void: those who had come further are dead
                 return self._untimely(sender, message, early=False)

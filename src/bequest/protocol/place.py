@@ -44,7 +44,6 @@ class Place:
         talks_to: the nodes that it exchanges messages with.
         row_of: node -> its row in an inbox.
         weights: of the rows.
-        others: all other nodes of the epoch, and the nodes that those remember.
         payload_shape: of the message of a round.
         inboxes: the messages of even and of odd rounds: a neighbour can be one round ahead.
     """
@@ -67,19 +66,24 @@ class Place:
         order = sorted({*arrange.neighbours, ident})
         self._own_row = order.index(ident)
         self._differences = differences
-        self.row_of = {node: order.index(node) for node in self.talks_to}
+        rows = {node: row for row, node in enumerate(order)}
+        self.row_of = {node: rows[node] for node in self.talks_to}
         weight = dict(zip(arrange.neighbours, arrange.weights, strict=True))
         weight[ident] = 1.0 - math.fsum(arrange.weights)
         self.weights: Vector = np.array([weight[node] for node in order])
         self._pull = self.weights
-        named = (node for member, inside in begin.roster for node in (member, *inside))
-        self.others = frozenset(named) - {ident}
+        self._ident = ident
         self.payload_shape = (width,)
         self._dim = dim
         self.inboxes = tuple(
             Inbox(np.empty((len(order), width)), [False] * len(order), len(self.talks_to))
             for _ in range(2)
         )
+
+    @property
+    def others(self) -> frozenset[int]:
+        """All other nodes of the epoch, and the nodes that those remember."""
+        return frozenset(self.begin.named) - {self._ident}
 
     @property
     def own_weight(self) -> float:

@@ -31,7 +31,8 @@ _MOST_DRAWN = 1 << 25
 def are_others(ids: Iterable[int], ident: int) -> bool:
     """Whether these are the numbers of nodes, none of them twice, and not that one."""
     listed = list(ids)
-    return len(set(listed)) == len(listed) and all(node >= 0 and node != ident for node in listed)
+    unique = set(listed)
+    return len(unique) == len(listed) and ident not in unique and min(unique, default=0) >= 0
 
 
 # --- what nodes send each other ----------------------------------------------------------------
@@ -83,9 +84,8 @@ def is_order(order: m.Order, ident: int) -> bool:
             return _is_arrangement(order, ident)
         case m.Begin():
             # Each original node is a member, or inside what one has inherited, or lost.
-            named = (node for member, inside in order.roster for node in (member, *inside))
             sound = math.isfinite(order.pace) and order.pace > 0
-            return sound and are_others((*named, *order.lost), m.STEWARD)
+            return sound and are_others([*order.named, *order.lost], m.STEWARD)
     return True
 
 

@@ -1,4 +1,4 @@
-"""The page of a run that goes on: served on this machine only, to whoever has the address.
+"""The page of a run that goes on: served on this machine only, to readers with the address.
 
 The page is the same as that of a file, but empty; what is new reaches it as server-sent events, the
 lines of ``engines.news``. The server listens on the loopback interface and nowhere else. Its

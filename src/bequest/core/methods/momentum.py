@@ -31,7 +31,7 @@ class Momentum(Around):
 
     x+ is what the method makes of it, plus momentum (x - x before). Only x moves differently: s
     gains what it did, so that the invariant and the hand-off are those of the method itself. The
-    movement is a node's own; it is handed to no one, and every epoch begins without one, so that
+    movement is a node's own; it is not handed over, and every epoch begins without one, so that
     neither leavers nor checkpoints carry it.
 
     Args:

@@ -33,7 +33,7 @@ class DGD(OneStep):
     def message(
         self,
         x: Rows,
-        z: Rows,  # noqa: ARG002 - nobody hears of gradients
+        z: Rows,  # noqa: ARG002 - no node hears of gradients
         local: Local,  # noqa: ARG002
         out: Rows | None = None,  # noqa: ARG002
     ) -> tuple[Rows, ...]:

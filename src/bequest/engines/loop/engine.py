@@ -32,7 +32,6 @@ from bequest.engines.runtime.supervisor import DeclareLost, GiveReceipt, StartNo
 from bequest.errors import InvalidMethod
 from bequest.protocol.events import Began, Completed, OptimumMoved, Receipt
 from bequest.protocol.membership_register import domains_of
-from bequest.protocol.messages import STEWARD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,13 +136,15 @@ class Execution:
         world, recorder = self.world, self.supervisor.recorder
         assert recorder is not None  # noqa: S101 - one process sees every node here
         while recorder.is_bounded:
-            if not len(world.network):
+            if not world.network:
                 if self.is_over:
                     break
                 self.let_the_world_move()
-            self._let_hosts_die()
+            if self._outages:
+                self._let_hosts_die()
             world.step()
-            self.let_planned_crashes_happen()
+            if self.crashing:
+                self.let_planned_crashes_happen()
         outcome = self.outcome()
         if self._news is not None:
             self._report(self.plan.rounds)
@@ -186,13 +187,6 @@ class Execution:
         """Give the verdict that a node is lost, right or wrong."""
         self._carry_out(self.supervisor.declare_lost(node, why))
 
-    def replace_steward(self) -> None:
-        """Start another steward, and tell it every verdict that is still true."""
-        asked, verdicts = self.supervisor.inquire()
-        self.world.start_steward(asked)
-        for verdict in verdicts:
-            self.world.give(STEWARD, verdict)
-
     def let_the_world_move(self) -> None:
         """Nothing is under way: crashes are noticed, and expected nodes come."""
         supervisor, steward = self.supervisor, self.world.steward
@@ -227,7 +221,8 @@ class Execution:
         if commands:
             self._carry_out(commands)
         if isinstance(effect, Completed):
-            self._crash_if_planned(process, effect.round)
+            if self._planned_crashes:
+                self._crash_if_planned(process, effect.round)
             recorder = self.supervisor.recorder
             if recorder is not None and recorder.new_rounds:
                 measured = recorder.new_rounds.pop()

@@ -144,6 +144,7 @@ class VirtualNetwork:
 
     def __init__(self, weather: Weather, host: Callable[[int], str]) -> None:
         self._weather, self._host = weather, host
+        self._is_calm = weather.is_calm
         self._rng = np.random.default_rng(weather.seed)
         self._numbers = 0
         # In calm weather the order of sending is the order of arrival.
@@ -154,6 +155,9 @@ class VirtualNetwork:
     def __len__(self) -> int:
         return len(self._line) + len(self._heap)
 
+    def __bool__(self) -> bool:
+        return bool(self._line or self._heap)
+
     def __iter__(self) -> Iterator[Delivery]:
         yield from self._line
         yield from self._heap
@@ -161,7 +165,7 @@ class VirtualNetwork:
     def send(self, sender: int, receiver: int, event: Input, *, after: float = 0.0) -> None:
         """Put an event on its way."""
         self._numbers += 1
-        if self._weather.is_calm and not after:
+        if self._is_calm and not after:
             self._line.append(Delivery(self.time, self._numbers, sender, receiver, event))
             return
         copies = 2 if self._rng.random() < self._weather.duplication else 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from bequest.engines.loop.narration import Admitted, Founded, Killed, Replaced, name_of, told
@@ -96,7 +97,9 @@ class World:
         self.gone: dict[int, Node] = {}
         self.steward: Steward | None = Steward(charter, self._hosts)
         self._terms = 0
-        self._latest: dict[int, deque[Input | Happening | Effect]] = {}
+        self._latest: defaultdict[int, deque[Input | Happening | Effect]] = defaultdict(
+            partial(deque, maxlen=_LATEST)
+        )
 
     def _host(self, process: int) -> str:
         return self._hosts.get(process, "")
@@ -193,12 +196,13 @@ class World:
 
     def give(self, process: int, event: Input) -> None:
         """Let an event happen to a process, if it is there."""
-        machine = self.steward if process == STEWARD else self.nodes.get(process)
+        node = self.nodes.get(process)
+        machine = self.steward if process == STEWARD else node
         if machine is None:
             return
         if self._as_bytes and isinstance(event, Received):
             event = _through_the_wire(process, event)
-        self._remember(process, event)
+        self._latest[process].append(event)
         try:
             if self._scribe is None:
                 effects = machine.handle(event)
@@ -206,7 +210,10 @@ class World:
                 self._scribe.before(self.network.time, process, event)
                 effects = machine.handle(event)
                 self._scribe.after(machine)
-            self._carry_out(process, effects)
+            if effects:
+                self._carry_out(process, effects)
+            elif node is not None and node.state is State.GONE:
+                self._end(process)
         except Exception as error:
             error.add_note(self.narrate(process))
             raise
@@ -237,10 +244,7 @@ class World:
             self._ended(Ended(process, node.incarnation, why))
 
     def _remember(self, process: int, what: Input | Happening | Effect) -> None:
-        latest = self._latest.get(process)
-        if latest is None:
-            latest = self._latest[process] = deque(maxlen=_LATEST)
-        latest.append(what)
+        self._latest[process].append(what)
 
     # --- when something goes wrong ------------------------------------------------------------
 

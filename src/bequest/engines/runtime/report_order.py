@@ -48,6 +48,8 @@ class ReportOrder:
         self._queues: dict[int, deque[Queued]] = {}
         # node -> its latest incarnation that is lost
         self._dead: dict[int, int] = {}
+        # A member without which an epoch cannot begin, whatever other members of it report.
+        self._awaited: tuple[int, int] | None = None
 
     def observe(self, process: int, effect: Effect) -> None:
         """Take in one effect of a node or of the steward."""
@@ -55,12 +57,16 @@ class ReportOrder:
             queue = self._queues.get(process)
             if queue:
                 queue.append(effect)
-            else:
-                self._record(process, effect)
+                return
+            if self._recorder is not None:
+                self._recorder.take(process, effect)
+            self._ledger.remember(process, effect.x)
         elif isinstance(effect, Began):
             if effect.epoch > self.epoch:  # or it comes too late to count
                 self._queue(process).append(effect)
-                self._advance()
+                awaited = self._awaited
+                if awaited is None or awaited[0] == process or awaited[1] != effect.epoch:
+                    self._advance()
         elif isinstance(effect, Committed):
             self._decided[effect.epoch] = effect
             self._advance()
@@ -100,6 +106,7 @@ class ReportOrder:
     def admit(self, node: int, incarnation: int) -> None:
         """Hear that another incarnation of a node is there: those before it are over."""
         self._queues.pop(node, None)
+        self._awaited = None
         self._dead[node] = max(incarnation - 1, self._dead.get(node, -1))
 
     def _put(self, rounds: Rounds) -> None:
@@ -118,6 +125,7 @@ class ReportOrder:
 
     def _advance(self) -> None:
         """Record everything of which all that comes before it is here."""
+        self._awaited = None
         while True:
             for process, queue in self._queues.items():
                 while queue and not isinstance(head := queue[0], Began):
@@ -131,16 +139,21 @@ class ReportOrder:
             change = None if epoch is None else self._decided.get(epoch)
             if change is None:
                 return
-            lost = self._lost_of(change)
+            lost = self._lost_of(change) if self._dead else set()
             begun = {n: head for n, head in heads.items() if head.epoch == change.epoch}
             ahead = {n for n, head in heads.items() if head.epoch > change.epoch} - lost
             # A member that goes on to a later epoch has never heard of one that only dead nodes
             # have begun; nor has the steward, and other members may have left meanwhile.
             only_dead = begun.keys() <= lost
             is_void = only_dead and not ahead.isdisjoint(change.members)
-            come = (self._has_come(n, change.epoch, lost) for n in change.members)
-            if not is_void and not all(come):
-                return
+            if not is_void:
+                # The last ones, which are often told last, so that it is seldom looked for another.
+                members = reversed(change.members)
+                away = (n for n in members if not self._has_come(n, change.epoch, lost))
+                awaited = next(away, None)
+                if awaited is not None:
+                    self._awaited = awaited, change.epoch
+                    return
             if only_dead and not ahead:
                 return  # the verdict may be void: a new steward would find them in that epoch
             for node in begun:

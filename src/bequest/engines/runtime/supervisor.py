@@ -149,7 +149,7 @@ class Supervisor:
             self._commands.append(TakeStock())
         else:
             self.order.observe(process, effect)
-        return self._commanded()
+        return self._commanded() if self._commands else ()
 
     def report(self, host: str, items: Iterable[ReportItem], now: float) -> Sequence[Command]:
         """Take in what a host reports of its nodes, in order; after its death that is void."""

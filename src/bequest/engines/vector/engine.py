@@ -94,6 +94,7 @@ class _Epoch:
             for row, heir in zip(self._rows, heirs, strict=True)
             if legacies[heir].samples
         ]
+        self._inherits = bool(heirs)
         self._legacies, self._start = legacies, (plan.modulus, plan.shared_floor)
         low, high = plan.problem.a[self.nodes].copy(), plan.problem.b[self.nodes].copy()
         low[self._rows] += [legacies[heir].curvature[0] for heir in heirs]
@@ -144,8 +145,9 @@ class _Epoch:
     def gradient(self, X: Matrix, out: Matrix) -> None:
         """Write grad h_j(x_j): the own loss and what was inherited."""
         self._losses.write_gradients(X, out)
-        if self._rows.size:
-            out[self._rows] += self._eta * X[self._rows] + self._p
+        if not self._inherits:
+            return
+        out[self._rows] += self._eta * X[self._rows] + self._p
         if self._sketched.size:
             along = np.vecmat(X[self._sketched], self._factors)
             out[self._sketched] += np.matvec(self._factors, self._weights * along)

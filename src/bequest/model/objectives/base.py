@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Runs compute with squares of gradients, which are products of two numbers of the data: larger ones
 # leave the range of float64. Curvatures are such products.
 LARGEST = 1e75
+# The one object that NumPy has for it.
+_FLOAT = np.dtype(np.float64)
 # Kinds of arrays that NumPy makes numbers of, and that are none.
 _NO_NUMBERS = {"c": "complex numbers", "U": "text", "S": "bytes", "M": "dates", "m": "durations"}
 
@@ -268,6 +270,9 @@ class Objective(ABC):
         return self._alone
 
     def _row(self, x: ArrayLike, name: str = "x") -> Matrix:
+        # What nodes pass, in every round: nothing has to be looked into.
+        if type(x) is np.ndarray and x.dtype is _FLOAT and x.shape == (self.dim,):
+            return x[None]
         refuse_masked(x, name)
         row = np.asarray(x, dtype=float)
         if row.shape != (self.dim,):

@@ -2,7 +2,7 @@
 
 A round asks for the gradient with a key, (seed, node, incarnation, round). The key alone says which
 samples are taken, so that every engine, every replay and every resumed run takes the same ones, and
-no one has to ask twice to find out whether a gradient is noisy. Whatever is no round (a will, a
+it takes no second question to find out whether a gradient is noisy. Whatever is no round (a will, a
 certificate, x*) asks without a key, and gets the gradient on all samples.
 
 The trackers of a run stay exact for any gradient: nodes keep the one that they used last

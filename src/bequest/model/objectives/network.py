@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bequest.model.pseudo_samples import SampleTable
 
 # Ends of a spectrum are looked for with so many products, and are believed to this factor: a
-# network's curvature changes on its way, and no one can promise it.
+# network's curvature changes on its way, and cannot be promised.
 _PRODUCTS, _WIDENING = 12, 2.0
 # How many products look for the lower end where that is needed, and how much further it may be.
 _CAREFUL, _MARGIN = 32, 1.25
@@ -187,7 +187,7 @@ class Network(Sampled):
 
     @cached_property
     def curvature(self) -> Curvature:
-        """As given, or as it is where the model starts, twice as wide: no one can promise it.
+        """As given, or as it is where the model starts, twice as wide: it is no promise.
 
         The lower end of a network's is below zero.
         """
@@ -262,7 +262,7 @@ class Network(Sampled):
                 remedy="Give all nodes models of one architecture.",
             )
         replayed = Network(self.backend.on(points, labels, weights))
-        # No one looks for the curvature of a few points at every hand-off: it is like the node's
+        # The curvature of a few points is not looked for at every hand-off: it is like the node's
         # own, in proportion to what they weigh.
         b = float(weights.sum()) * (self.curvature.b - self.l2)
         a = float(weights.sum()) * min(self.curvature.a - self.l2, 0.0)

@@ -127,7 +127,8 @@ class QuadraticStack(Stack):
 
     def gradients(self, X: Matrix, out: Matrix) -> None:
         """Write A_i x_i - A_i c_i into ``out``."""
-        np.subtract(self._multiply(X), self._slope, out=out)
+        product = np.matvec(self.A, X, out=out) if self._blocks is None else self._multiply(X)
+        np.subtract(product, self._slope, out=out)
 
     def products(self, X: Matrix, V: Matrix) -> Matrix:  # noqa: ARG002 - constant Hessian
         """Return A_i v_i."""

@@ -139,7 +139,7 @@ class FullHessian(Will):
         if not estate.believed and estate.is_noisy:
             return _without_prediction(estate, rank=None)
         if estate.x.size > _DENSE and not np.isfinite(estate.objective.hessian_work):
-            return _without_prediction(estate, rank=None)  # no one can send that many vectors
+            return _without_prediction(estate, rank=None)  # no message can hold that many vectors
         anchor, curvature = _anchor(estate), estate.objective.curvature
         hessian = hessian_products(estate, anchor, np.eye(anchor.size))
         if hessian is None:

@@ -7,8 +7,8 @@ draws everything from its seed. Forty-five seeds in a row hold every family on e
 These losses are strongly convex. Six more families (``CONVEX``) are not, unless samples make them
 so: intercepts without a penalty, and least squares without any.
 
-Whoever tunes a will looks at the seeds of ``DEV`` only. Those of ``HELD_OUT`` are for the study
-``robustness``: its numbers are of instances that nobody has tuned on.
+Wills are tuned on the seeds of ``DEV`` only. Those of ``HELD_OUT`` are for the study
+``robustness``: its numbers are of instances that no will was tuned on.
 """
 
 from __future__ import annotations

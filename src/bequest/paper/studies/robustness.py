@@ -1,7 +1,7 @@
 """Beyond the paper: is a will ever worse than doing nothing, on instances that it was not made for?
 
 Every will, with gradient tracking and with NIDS, on the held-out instances of the hostile bed
-(``studies.hostile``): nobody tunes on them. A will is judged by where the survivors end, the
+(``studies.hostile``): no will is tuned on them. A will is judged by where the survivors end, the
 minimiser of what is remembered, so that rounds after the last exit do not matter.
 
 NIDS sends one vector per edge and round where gradient tracking sends two. So it runs twice: with
