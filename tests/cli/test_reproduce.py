@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bequest.paper import store, studies
+from bequest.paper.studies.study import Tally
 
 
 def bequest(*words, timeout=120):
@@ -63,6 +64,29 @@ def test_a_result_that_was_cut_short_is_refused_and_kept(tmp_path):
     assert "n-005.npz" in done.stderr
     assert "--again" in done.stderr
     assert len(path.read_bytes()) == 40
+
+
+def test_beyond_brings_the_early_exits_along(monkeypatch, tmp_path):
+    """Exits before round 50, and Replay: told in the terminal, beside the report."""
+    from bequest.cli import reproduce as command
+    from bequest.paper.studies import early
+
+    asked, told = [], []
+
+    def noted(wanted, *_, **__):
+        asked.append([study.name for study in wanted])
+        return Tally(0, 0)
+
+    monkeypatch.setattr(command, "carry_out", noted)
+    monkeypatch.setattr(command, "_tell", lambda name, *_: told.append(name))
+    monkeypatch.setattr(command.pages, "build", lambda folder: [folder / "index.html"])
+    for names in (["beyond"], ["early", "beyond"], ["stress"], []):
+        command.reproduce(names, folder=tmp_path, again=False)
+    assert asked == [["beyond", "early"], ["beyond", "early"], ["stress"], list(studies.NAMES)]
+    assert told == ["early", "early"]
+    assert {"Drift(4)", "FullHessian", "replay, moments", "replay, 32 centroids"} <= set(
+        early.WILLS
+    )
 
 
 @pytest.mark.parametrize("name", studies.NAMES)

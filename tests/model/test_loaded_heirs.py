@@ -11,6 +11,7 @@ WILLS = {
     "sketch": bq.wills.Drift(rank=2),
     "full": bq.wills.FullHessian(),
     "adaptive": bq.wills.Adaptive(),
+    "trust": bq.wills.Trust(),
 }
 
 

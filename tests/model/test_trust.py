@@ -6,6 +6,7 @@ import pytest
 import bequest as bq
 from bequest.core.history import EpochPath
 from bequest.engines import Loop
+from bequest.model.wills import Bequest
 
 GRAPH = bq.graphs.ring_with_chords(6, chords=3, seed=1)
 
@@ -50,6 +51,44 @@ def test_engines_agree():
 def test_what_an_heir_inherits_is_no_stiffer_than_its_step_allows():
     (record,) = run(300, method=bq.GradientTracking(step=0.2)).departures
     assert 0.2 * record.legacy.eta <= 0.5
+
+
+class Stiffest(bq.wills.Will):
+    """As stiff as Trust's quadratics may be, whatever the loss is."""
+
+    def decide(self, estate):
+        eta = 0.5 / estate.setting.step
+        return Bequest("trust", "the stiffest", estate.anchored_at(estate.x, eta), estate.x)
+
+
+def chain(graph, own, count):
+    """Nodes that leave one after the other; the last heir holds the memories of all of them."""
+    rng = np.random.default_rng(0)
+    losses = [bq.Quadratic(np.diag([own, own / 2]), rng.standard_normal(2)) for _ in range(10)]
+    return bq.solve(
+        bq.Problem(losses),
+        graph,
+        departures=[bq.Departure(node, 10 + 10 * node) for node in range(count)],
+        will=Stiffest(),
+        method=bq.GradientTracking(step=1.0),
+        rounds=6000,
+    )
+
+
+@pytest.mark.parametrize("own", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("name", ["ring", "complete", "ring_with_chords"])
+def test_an_heir_that_inherits_twice_is_stable_with_a_step_that_is_given(name, own):
+    """The step times its own curvature and that of two of the stiffest is nearly two here."""
+    more = {"chords": 6, "seed": 0} if name == "ring_with_chords" else {}
+    run = chain(getattr(bq.graphs, name)(10, **more), own, count=2)
+    stiffest = max(memory.curvature[1] for memory in run.inherited.values())
+    assert stiffest == pytest.approx(1.0)
+    assert np.linalg.norm(run.x - run.limit, axis=1).max() < 1e-6
+
+
+def test_an_heir_that_inherits_five_times_is_not():
+    """A step that is given is never touched; a chosen one would be (``test_loaded_heirs``)."""
+    assert chain(bq.graphs.ring(10), 0.1, count=5).status is bq.Status.DIVERGED
 
 
 @pytest.mark.parametrize("length", [0, 5, 40, 1000])

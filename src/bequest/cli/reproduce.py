@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from bequest import extras, files
 from bequest.cli.guard import not_found
 from bequest.cli.terminal import Meter, Terminal, table
-from bequest.paper import ASIDE, aside, studies
+from bequest.paper import ALONG, ASIDE, aside, studies
 from bequest.paper.report import pages
 from bequest.paper.studies.study import carry_out
 
@@ -52,7 +52,8 @@ def _checked(names: Sequence[str]) -> Sequence[str]:
         if name not in known:
             raise not_found("study", name, known)
     # in the order of the report, each once
-    return [name for name in known if name in names] if names else studies.NAMES
+    asked = {*names, *(ALONG[name] for name in names if name in ALONG)}
+    return [name for name in known if name in asked] if names else studies.NAMES
 
 
 def _summary(computed: int, kept: int) -> str:

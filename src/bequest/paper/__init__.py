@@ -22,3 +22,5 @@ NAMES = (
 )
 # computed only if asked for by name, and told in the terminal (``aside``)
 ASIDE = ("early", "networks", "tables")
+# and what is asked for with another one, which leaves out what it shows: exits before round 50
+ALONG = {"beyond": "early"}
