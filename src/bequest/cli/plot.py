@@ -12,7 +12,7 @@ from bequest import extras, files
 from bequest.cli.terminal import Terminal
 from bequest.cli.tidy import KINDS, REMEDY, read_rows, row_of, settings_in
 from bequest.errors import CannotWrite, InvalidResult
-from bequest.model.showing import Line, Ends, draw, draw_over
+from bequest.model.showing import Ends, Line, draw, draw_over
 
 if TYPE_CHECKING:
     from collections.abc import Collection
