@@ -35,7 +35,7 @@ test-all: check
 	$(BIN)/pytest -n $(WORKERS) $(APART)
 	$(INSIDE) $(BIN)/pytest tests/cluster
 
-# Models of torch and JAX, which no other target needs; both are installed beside the rest.
+# Models of torch and JAX, and as ONNX, which no other target needs; they are installed beside the rest.
 test-models: $(MODELS)
 	$(BIN)/pytest -n $(WORKERS) -m "not slow" tests/frameworks
 	$(INSIDE) $(BIN)/pytest -m "not slow" tests/cluster/frameworks

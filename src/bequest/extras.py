@@ -10,7 +10,9 @@ from typing import Literal, TypeAlias
 
 from bequest.errors import NotInstalled
 
-Extra: TypeAlias = Literal["plot", "data", "sklearn", "frame", "parquet", "ray", "torch", "jax"]
+Extra: TypeAlias = Literal[
+    "plot", "data", "sklearn", "frame", "parquet", "onnx", "ray", "torch", "jax"
+]
 
 # extra -> the module that it installs, and its usual name
 MODULES: dict[Extra, str] = {
@@ -19,6 +21,7 @@ MODULES: dict[Extra, str] = {
     "sklearn": "sklearn",
     "frame": "pandas",
     "parquet": "pyarrow",
+    "onnx": "onnx",
     "ray": "ray",
     "torch": "torch",
     "jax": "jax",

@@ -15,7 +15,7 @@ def test_info_as_json(bequest):
     assert facts["versions"]["bequest"] == bq.__version__
     assert facts["cores"] >= 1
     assert facts["extras"].keys() == {
-        "plot", "data", "sklearn", "frame", "parquet", "ray", "torch", "jax",
+        "plot", "data", "sklearn", "frame", "parquet", "onnx", "ray", "torch", "jax",
     }  # fmt: skip
     assert facts["extras"]["plot"] is facts["extras"]["data"] is facts["extras"]["parquet"] is True
     assert "Quadratic" in facts["objectives"]

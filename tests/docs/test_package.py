@@ -137,9 +137,10 @@ def test_the_extras_are_those_that_the_code_asks_for_and_all_of_them():
     assert inside is not None
     assert set(inside[1].split(",")) == set(extras.MODULES)
     # The tests need all of them too; those of models have a target and a file of their own.
-    models = {extra: optional[extra] for extra in ("torch", "jax")}
+    models = {extra: optional[extra] for extra in ("torch", "jax", "onnx")}
     pinned = (ROOT / "constraints-models.txt").read_text().split()
-    assert {line.partition("==")[0] for line in pinned} == set(models)
+    runs_them = {"onnxruntime"}
+    assert {line.partition("==")[0] for line in pinned} == set(models) | runs_them
     others = set(extras.MODULES) - set(models)
     assert {name for extra in others for name in optional[extra]} <= set(optional["dev"])
 

@@ -248,6 +248,19 @@ def model_show_command(
     show_model(model, as_json=as_json)
 
 
+@models.command("export")
+def model_export_command(
+    *,
+    model: Annotated[Path, typer.Argument(help="A model that bequest run --model has written.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file, such as model.onnx.")],
+    overwrite: Overwrite = False,
+) -> None:
+    """Write a model as an ONNX graph, for other programs: an input per column, by its name."""
+    from bequest.cli.model import export_model
+
+    export_model(model, output=output, overwrite=overwrite)
+
+
 @models.callback()
 def _models() -> None:
     pass

@@ -85,6 +85,15 @@ def show_model(path: Path, *, as_json: bool) -> None:
         out.print(f"\ncertificate {label}: {bound['claim']}: {kept}")
 
 
+def export_model(path: Path, *, output: Path, overwrite: bool) -> None:
+    """Write a model as ONNX."""
+    model = load_model(path)
+    if not overwrite:
+        files.refuse_existing(output, f"-o {output}")
+    model.to_onnx(output)
+    Terminal().print(f"written to {output}")
+
+
 def _document(model: TrainedModel) -> dict[str, Any]:
     return {
         "loss": model.loss,

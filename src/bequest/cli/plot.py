@@ -12,7 +12,7 @@ from bequest import extras, files
 from bequest.cli.terminal import Terminal
 from bequest.cli.tidy import KINDS, REMEDY, read_rows, row_of, settings_in
 from bequest.errors import CannotWrite, InvalidResult
-from bequest.model.showing import Line, Series, draw, draw_over
+from bequest.model.showing import Ends, Line, draw, draw_over
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -86,7 +86,7 @@ def _draw_rows(rows: list[dict[str, Any]], path: Path, output: Path) -> None:
             for name, value in zip(others, key, strict=True)
         )
         median = [float(np.median(errors)) for errors in found]
-        series.append(Series(title or "runs", settings, median, [max(errors) for errors in found]))
+        series.append(Ends(title or "runs", settings, median, [max(errors) for errors in found]))
     draw_over(over, "error", series, output)
     Terminal().print(f"written to {output}")
 

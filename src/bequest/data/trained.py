@@ -205,6 +205,21 @@ class TrainedModel:
 
         write_model(Path(path), self)
 
+    def to_onnx(self, path: str | Path) -> None:
+        """Write it as an ONNX graph, for other programs; needs ``bequest[onnx]``.
+
+        An input per column by its name: numbers in double precision, NaN where they are missing;
+        categories as text. Outputs ``prediction`` and ``probabilities``. A graph has no words:
+        where ``predict`` refuses a row, its probabilities are NaN.
+
+        Raises:
+            NotInstalled: onnx is not.
+            CannotWrite: it cannot be written there.
+        """
+        from bequest.data.onnx_file import write_onnx
+
+        write_onnx(Path(path), self)
+
 
 def load_model(path: str | Path) -> TrainedModel:
     """Read a model from a file.

@@ -107,7 +107,7 @@ def draw(lines: Sequence[Line], path: Path | None = None) -> Any:  # noqa: ANN40
     return figure
 
 
-class Series(NamedTuple):
+class Ends(NamedTuple):
     """What is drawn over the values of a setting: the middle of the runs there, and the worst."""
 
     title: str
@@ -116,7 +116,7 @@ class Series(NamedTuple):
     worst: Sequence[float]
 
 
-def draw_over(name: str, measure: str, series: Sequence[Series], path: Path) -> None:
+def draw_over(name: str, measure: str, series: Sequence[Ends], path: Path) -> None:
     """Draw what runs ended with over a setting: medians as lines, the worst as crosses."""
     extras.need("plot", what="A figure")
     from matplotlib.figure import Figure

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 # Rounds after the last event: enough for the survivors to be near where they go, and for a run to
 # show it. The rest of the way is Newton's.
 _ROUNDS = 300
-# Up to this many unknowns silos send whole Hessians, of 33,000 numbers at most: as farewells, and
-# for Newton steps at the end.
+# Up to this many unknowns silos bequeath whole Hessians, of 33,000 numbers at most.
 _WHOLE = 256
-# Up to this many, rounds go by the Hessians of silos.
-_CURVED = 1000
+# Up to this many, rounds go by the Hessians of silos. So do Newton steps at the end, if those of
+# all silos together are no more numbers than this (34 MB).
+_CURVED, _MOST_NUMBERS = 1000, 2**22
 _CHOICES = {"finish": ("newton", "rounds"), "absent": ("warn", "error")}
 
 
@@ -74,7 +74,8 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
     n_iter_: how many rounds it had.
     finished_by_: how the coefficients were found at its end: ``"sums"`` of the silos,
         ``"rounds"``, or by the ``"estimator"`` itself, from the rows of all silos, where sums do
-        not do: beyond 256 unknowns, where a memory holds samples, and in some corners.
+        not do: beyond 1000 unknowns (or four million numbers of all silos), where a memory holds
+        samples, and in some corners.
     """
 
     def _solve(
@@ -209,7 +210,8 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
         return mean
 
     def _by_sums(self, run: Run) -> Vector:
-        if run.problem.dim > _WHOLE:
+        dim, silos = run.problem.dim, len(run.survivors)
+        if dim > _CURVED or silos * dim * (dim + 1) // 2 > _MOST_NUMBERS:
             raise InvalidMethod("Too many unknowns.", remedy="Find it here.")
         return newton(run, engine=self.engine).x
 
