@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bequest as bq
+from bequest.core import sketch
 
 seeds = st.integers(0, 2**32 - 1)
 dims = st.integers(1, 8)
@@ -402,3 +403,60 @@ def test_shapes_and_ranks_that_do_not_fit_are_refused():
 
 def test_without_columns_none_of_them_is_stiff():
     assert bq.Legacy(3.0, np.zeros(2), 0.0).stiffness == 0
+
+
+def _flat_but_for(rank, *, dim=20, seed=0):
+    """A legacy that bends in so many directions only, with a slope that it can hold."""
+    rng = np.random.default_rng(seed)
+    bent = rng.standard_normal((dim, rank))
+    at, end = rng.standard_normal((2, dim))
+    slope = bent @ (bent.T @ (at - end))
+    legacy = bq.Legacy.anchored(0, anchor=at, value=1.0, gradient=slope, eta=0.0, factor=bent)
+    return legacy, at, rng.standard_normal((dim, 4))
+
+
+def test_a_floor_is_the_mean_of_what_a_compression_leaves_out():
+    whole, at, along = _flat_but_for(9)
+    bare = whole.recompress(4, at=at, along=along)
+    held = whole.recompress(4, at=at, along=along, floor=True)
+    assert bare.eta == pytest.approx(0.0, abs=1e-12 * size(whole))
+    left_out = np.trace(whole.hessian() - bare.hessian()) / (20 - 4)
+    assert held.eta == pytest.approx(left_out)
+    assert held.curvature[0] >= held.eta * (1 - 1e-12)
+    assert held.curvature[1] <= whole.curvature[1] * (1 + 1e-12)
+    for less in (bare, held):
+        np.testing.assert_allclose(less.gradient(at), whole.gradient(at), atol=1e-9 * size(whole))
+    # a slope is held: the lowest point is near, where without a floor there is none
+    lowest = np.linalg.solve(held.hessian(), -held.gradient(at))
+    assert np.linalg.norm(lowest) <= 100
+    reached = bare.hessian() @ np.linalg.lstsq(bare.hessian(), bare.gradient(at), rcond=1e-9)[0]
+    assert np.linalg.norm(reached - bare.gradient(at)) > 0.01
+
+
+def test_a_compression_that_leaves_out_nothing_has_no_floor():
+    whole, at, along = _flat_but_for(3)
+    held = whole.recompress(4, at=at, along=np.column_stack([whole.factor, along]), floor=True)
+    np.testing.assert_allclose(held.hessian(), whole.hessian(), atol=1e-9 * size(whole))
+
+
+@pytest.mark.parametrize("rank", [1, 3, 6])
+@pytest.mark.parametrize("low", [0.0, 0.5])
+def test_what_a_sketch_leaves_out_is_what_is_missing_beside_it(rank, low):
+    rng = np.random.default_rng(rank)
+    half = rng.standard_normal((12, 12))
+    H = half @ half.T + low * np.eye(12)
+    high = float(np.linalg.eigvalsh(H)[-1])
+    W = sketch.orthonormal(rng.standard_normal((9, 12)), rank=9)
+    F = sketch.nystrom(H @ W[:, :rank], W[:, :rank], low=low, high=high)
+    missing = W.T @ (H - low * np.eye(12) - F @ F.T) @ W
+    found = sketch.left_out(W.T @ H @ W, rank, low=low, high=high)
+    assert found == pytest.approx(np.diagonal(missing)[rank:].mean())
+    assert sketch.left_out(W.T @ H @ W, 9, low=low, high=high) == 0.0
+
+
+def test_a_sketch_of_all_there_is_leaves_out_nothing():
+    rng = np.random.default_rng(0)
+    half = rng.standard_normal((12, 3))
+    W = sketch.orthonormal([*half.T, *rng.standard_normal((5, 12))], rank=8)
+    core = W.T @ half @ half.T @ W
+    assert sketch.left_out(core, 3, low=0.0, high=float(np.linalg.norm(half, 2) ** 2)) == 0.0

@@ -259,7 +259,9 @@ class Legacy:
     def __sub__(self, other: Legacy) -> Legacy:
         return self + -other
 
-    def recompress(self, rank: int, *, at: ArrayLike, along: Matrix | None = None) -> Legacy:
+    def recompress(
+        self, rank: int, *, at: ArrayLike, along: Matrix | None = None, floor: bool = False
+    ) -> Legacy:
         """Return a legacy of at most that rank with the same value and gradient at one point.
 
         Args:
@@ -267,6 +269,8 @@ class Legacy:
             at: where nothing changes; elsewhere the gradient changes by (H' - H)(x - at).
             along: columns spanning the directions in which H is to be kept; by default those of
                 its own most unusual curvature.
+            floor: whether what these directions leave out is curved as it is on average: with
+                hardly any curvature a slope could run away.
 
         The new spectrum lies within the old one. What was composed cannot be taken apart exactly
         any more: see ``Legacy.__sub__``, which stays exact only for what went in unchanged.
@@ -275,7 +279,11 @@ class Legacy:
         """
         if self.samples:
             flat = replace(self, samples=())
-            bent = flat if flat.rank <= rank else flat.recompress(rank, at=at, along=along)
+            bent = (
+                flat
+                if flat.rank <= rank
+                else flat.recompress(rank, at=at, along=along, floor=floor)
+            )
             told = samples.merged(self.samples)
             mixed = {node for part in told if len(part.origins) > 1 for node in part.origins}
             return replace(bent, samples=told, blended=self.blended | bent.blended | mixed)
@@ -287,7 +295,11 @@ class Legacy:
             along = _unusual(self) if rank else np.empty((self.dim, 0))
         Q = sketch.orthonormal(along.T, rank=max(rank, 1))
         if rank and Q.shape[1]:
-            eta, factor = low, sketch.nystrom(self.product(Q), Q, low=low, high=high)
+            product = self.product(Q)
+            eta, factor = low, sketch.nystrom(product, Q, low=low, high=high)
+            if floor:
+                eta = min(low + _left_out(self, eta, factor), high)
+                factor = sketch.nystrom(product, Q, low=eta, high=high)
         else:
             eta, factor = _rayleigh(self, Q), np.empty((self.dim, 0))
         renewed = Legacy(eta, np.zeros(self.dim), 0.0, self.lineage, factor)
@@ -366,6 +378,13 @@ def _rayleigh(legacy: Legacy, Q: Matrix) -> float:
         return (low + high) / 2
     q = Q[:, 0]
     return float(np.clip(q @ legacy.product(q), low, high))
+
+
+def _left_out(legacy: Legacy, low: float, factor: Matrix) -> float:
+    """Return the mean curvature that low I + F F' leaves out, over the directions beside F."""
+    bent = float((legacy.weights * np.vecdot(legacy.factor.T, legacy.factor.T)).sum())
+    trace = (legacy.eta - low) * legacy.dim + bent - float((factor**2).sum())
+    return float(max(trace, 0.0) / max(legacy.dim - factor.shape[1], 1))
 
 
 def _merged(one: Legacy, other: Legacy) -> tuple[Matrix, Vector]:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _RITZ = 1e-8
 # How far, relative to the largest curvature, products may be from what is possible.
 _IMPLAUSIBLE = 0.05
+# Curvature that a sketch leaves out is none below this share of the largest possible one.
+_NOTHING = 1e-7
+# A quadratic with less than this share of its largest curvature may be flat somewhere.
+HELD = 1e-4
 # Directions that differ by less than this share of their length are the same.
 _INDEPENDENT = 1e-6
 
@@ -82,3 +86,23 @@ def nystrom(product: Matrix, Q: Matrix, *, low: float, high: float) -> Matrix:
     if not s.all():  # no room for curvature: no column to send
         U, s, Vt = U[:, s > 0], s[s > 0], np.eye(int((s > 0).sum()))
     return np.asarray((U * s) @ Vt)
+
+
+def left_out(core: Matrix, rank: int, *, low: float, high: float) -> float:
+    """Return how much curvature the Nystrom sketch of some directions leaves out of others.
+
+    On average, per direction: the diagonal of H - low I - F F' there, a Schur complement.
+
+    Args:
+        core: W'HW for orthonormal columns W: those of the sketch first, then the others.
+        rank: how many of them are the sketch's.
+        low: a lower bound of H's spectrum.
+        high: an upper bound.
+    """
+    excess = (core + core.T) / 2 - low * np.eye(len(core))
+    values, basis = np.linalg.eigh(excess[:rank, :rank])
+    kept = values > _RITZ * high
+    told = (basis[:, kept] / np.sqrt(values[kept])).T @ excess[:rank, rank:]
+    missed = np.maximum(np.diagonal(excess)[rank:] - (told * told).sum(axis=0), 0.0)
+    mean = float(missed.mean()) if missed.size else 0.0
+    return mean if mean > _NOTHING * high else 0.0

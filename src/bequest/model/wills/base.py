@@ -247,6 +247,7 @@ class Bequest:
             restarts its tracker.
         rank: what is handed over, the inherited included, has at most this rank; None for as it is.
         along: the directions in which it keeps its curvature if it has to be compressed.
+        floor: whether nothing of it may be flat then, because a slope could run away there.
     """
 
     choice: Choice
@@ -259,6 +260,7 @@ class Bequest:
     restart: bool = False
     rank: int | None = None
     along: Matrix | None = None
+    floor: bool = False
 
     def compose(self, inherited: Legacy, x: Vector) -> Legacy:
         """Return all that is handed over: the own legacy and the inherited one, as one quadratic.
@@ -270,7 +272,7 @@ class Bequest:
         if self.rank is None or whole.vectors <= 1 + self.rank:
             return whole
         at = x if self.anchor is None else self.anchor
-        return whole.recompress(self.rank, at=at, along=self.along)
+        return whole.recompress(self.rank, at=at, along=self.along, floor=self.floor)
 
 
 class Will(ABC):

@@ -24,33 +24,21 @@ from bequest.core.arrays import is_whole, norm
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Will
+from bequest.model.wills.products import TURNED, hessian_products, looks_homeward, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bequest.core.arrays import Matrix, Vector
     from bequest.core.curvature import Curvature
-    from bequest.model.objectives.base import Objective
     from bequest.model.wills.base import Estate
 
-# A way that is this much shorter than what the node has come is rounding; and so, nearly, is a
-# direction that is this much shorter: engines that round differently would see another one.
-_ROUNDING, _TURNED = 1e-10, 1e-8
+# A way that is this much shorter than what the node has come is rounding.
+_ROUNDING = 1e-10
 # Curvature that differs by less than this part of the largest one is the same in all directions.
 _ISOTROPIC = 1e-12
-# Places on a way, as parts of it, and their weights in a mean over it (Gauss-Legendre); and how far
-# beside the way they lie, on either side, as a part of its length.
-_GAUSS = tuple(
-    (float((1 + t) / 2), float(w / 2))
-    for t, w in zip(*np.polynomial.legendre.leggauss(8), strict=True)
-)
-_BESIDE = 0.2
-# So little of the loss's gradient at the ends of the way may be lost to clipping.
-_CLIPPED = 1e-4
 # How many directions show what a sketch leaves out, and the most it gets of the sketch's least.
 _PROBES, _BELOW = 8, 0.9
-# A loss with less than this part of its largest curvature may be flat somewhere.
-_HELD = 1e-4
 # No Hessian of more unknowns is put together from products.
 _DENSE = 2000
 
@@ -114,21 +102,22 @@ class Drift(Will):
         directions = f" and {legacy.rank} directions" if self.rank else ""
         why = f"{_where(estate)}, curvature {legacy.eta:.3g}{directions}"
         along = Q if Q.shape[1] else None
-        return Bequest("drift", why, legacy, anchor, rank=self.rank, along=along)
+        floor = self.rank > 0 and _is_unheld(estate)
+        return Bequest("drift", why, legacy, anchor, rank=self.rank, along=along, floor=floor)
 
     def _legacy(self, estate: Estate, anchor: Vector, Q: Matrix) -> Legacy:
         curvature = estate.objective.curvature
         if not self.rank:
             s = anchor - estate.x
-            if norm(s) <= _ROUNDING * _size(estate):
+            if norm(s) <= _ROUNDING * size_of(estate):
                 return estate.anchored_at(anchor)  # too short a way to bend on
             bend = float(s @ (estate.objective.gradient(anchor) - estate.gradient) / (s @ s))
             return estate.anchored_at(anchor, _within(bend, curvature))
         wide, rank = _widened(estate, Q), Q.shape[1]
-        product = _products(estate, anchor, wide)
+        product = hessian_products(estate, anchor, wide)
         if product is None:
             return estate.anchored_at(anchor)
-        low = _elsewhere(wide.T @ product, rank, curvature, unheld=_is_unheld(estate))
+        low = _elsewhere(estate, wide.T @ product, rank)
         factor = sketch.nystrom(product[:, :rank], Q, low=low, high=curvature.b)
         return estate.anchored_at(anchor, low, factor)
 
@@ -152,7 +141,7 @@ class FullHessian(Will):
         if estate.x.size > _DENSE and not np.isfinite(estate.objective.hessian_work):
             return _without_prediction(estate, rank=None)  # no one can send that many vectors
         anchor, curvature = _anchor(estate), estate.objective.curvature
-        hessian = _products(estate, anchor, np.eye(anchor.size))
+        hessian = hessian_products(estate, anchor, np.eye(anchor.size))
         if hessian is None:
             return _without_prediction(estate, rank=None)
         values, basis = np.linalg.eigh((hessian + hessian.T) / 2)
@@ -217,7 +206,7 @@ def _anchor(estate: Estate) -> Vector:
 
 
 def _where(estate: Estate) -> str:
-    if not estate.believed and _looks_homeward(estate):
+    if not estate.believed and looks_homeward(estate):
         return "no steady prediction, so exact at the iterate and at the own minimiser"
     if not estate.believed:
         return "no steady prediction, so anchored at the iterate"
@@ -243,7 +232,7 @@ def _drift(estate: Estate, rank: int) -> Matrix:
     if not Q.size:
         return np.empty((size, 0))
     while Q.shape[1] < min(rank, size):
-        product = _products(estate, _anchor(estate), Q)
+        product = hessian_products(estate, _anchor(estate), Q)
         wider = Q if product is None else sketch.orthonormal([*Q.T, *product.T], rank=rank)
         if wider.shape[1] == Q.shape[1]:
             break  # the loss bends none of these out of their span
@@ -253,7 +242,7 @@ def _drift(estate: Estate, rank: int) -> Matrix:
 
 def _ways(estate: Estate) -> Iterator[Vector]:
     """Yield the directions one by one: what is not needed is not computed."""
-    x, path, least = estate.x, estate.recent, _TURNED * _size(estate)
+    x, path, least = estate.x, estate.recent, TURNED * size_of(estate)
     back = [] if path is None else list(-np.diff(path.X, axis=0))
     if estate.believed:
         anchor = _anchor(estate)
@@ -271,14 +260,9 @@ def _ways(estate: Estate) -> Iterator[Vector]:
     yield x - estate.start
 
 
-def _size(estate: Estate) -> float:
-    """Return the length that a node's rounding is a part of."""
-    return norm(estate.x) + norm(estate.x - estate.start)
-
-
 def _slope(estate: Estate) -> list[Vector]:
     """Return what the tracker says is uphill; nothing where it is rounding: all have settled."""
-    floor = _TURNED * _size(estate) * estate.objective.curvature.b
+    floor = TURNED * size_of(estate) * estate.objective.curvature.b
     return [estate.z] if norm(estate.z) > floor else []
 
 
@@ -287,31 +271,7 @@ def _home(estate: Estate) -> list[Vector]:
     if estate.by_gradients and estate.is_quadratic:
         return [-estate.gradient]
     way = estate.own_end - estate.x
-    return [way] if norm(way) > _TURNED * _size(estate) else []
-
-
-def _products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
-    """Return H Q at the anchor, or None if what the loss gives cannot be that.
-
-    Without a prediction it is the mean of H on the way to the own minimiser. By Hessian-vector
-    products, unless they are unwelcome, dear or implausible; then by differences of gradients over
-    the length of the drift.
-    """
-    loss, curvature = estate.objective, estate.objective.curvature
-    homeward = not estate.believed and _looks_homeward(estate)
-    dear = homeward and estate.held_minimiser is None and estate.own_minimiser is None
-    ways = ("secant",) if estate.by_gradients or dear else ("products", "secant")
-    for way in ways if Q.shape[1] else ():
-        if way == "products" and homeward:
-            product = _homeward(estate, Q)
-        elif way == "products":
-            product = _product(loss, anchor, Q)
-        else:
-            here, length = loss.gradient(anchor), _length(estate, anchor)
-            product = np.array([loss.gradient(anchor + length * q) - here for q in Q.T]).T / length
-        if sketch.is_plausible(product, Q, low=curvature.a, high=curvature.b):
-            return product
-    return None
+    return [way] if norm(way) > TURNED * size_of(estate) else []
 
 
 def _widened(estate: Estate, Q: Matrix) -> Matrix:
@@ -332,84 +292,28 @@ def _widened(estate: Estate, Q: Matrix) -> Matrix:
 def _is_unheld(estate: Estate) -> bool:
     """Whether a convex loss has next to no curvature from below that would hold a sketch of it."""
     curvature = estate.objective.curvature
-    return estate.setting.mu >= 0 and curvature.a <= _HELD * curvature.b
+    return estate.setting.mu >= 0 and curvature.a <= sketch.HELD * curvature.b
 
 
-def _elsewhere(core: Matrix, rank: int, curvature: Curvature, *, unheld: bool) -> float:
+def _elsewhere(estate: Estate, core: Matrix, rank: int) -> float:
     """Return the curvature for all that a sketch of so many directions leaves out.
 
-    It is the mean of what was looked at beside it (the last directions of ``core``, Q'HQ), but less
-    than the sketch has in any of its own, unless a slope without curvature would run away.
+    Looked at beside it were the last directions of ``core``, Q'HQ. It is the mean there, but less
+    than the sketch has in any of its own directions. Where that may be nothing, a slope could run
+    away: then it is the mean of what the sketch itself leaves out there, and nothing if it leaves
+    out nothing. The more nodes remain, the more of them are curved there, too, and the less of it
+    is needed.
     """
+    curvature = estate.objective.curvature
+    if _is_unheld(estate):
+        missed = sketch.left_out(core, rank, low=curvature.a, high=curvature.b)
+        return _within(curvature.a + missed / max(estate.remaining, 1), curvature)
     beside = np.diagonal(core)[rank:]
-    if unheld:
-        return _within(float((beside if beside.size else np.diagonal(core)).mean()), curvature)
     if not beside.size:
         return curvature.a
     own = core[:rank, :rank]
     least = float(np.linalg.eigvalsh((own + own.T) / 2)[0])
     return _within(min(float(beside.mean()), _BELOW * least), curvature)
-
-
-def _homeward(estate: Estate, Q: Matrix) -> Matrix:
-    """Return the mean of H around the way from the iterate to the own minimiser, times Q.
-
-    The optimum will hardly lie on that way, so the places lie on both sides of it, in directions
-    that are random but always the same. Where no legal curvature can both be that mean and have
-    the gradient of the loss at the ends, they lie on the way.
-    """
-    loss, home = estate.objective, estate.own_end
-    ahead, change = home - estate.x, loss.gradient(home) - estate.gradient
-    aside = np.random.default_rng(0).standard_normal((len(_GAUSS), ahead.size))
-    aside *= norm(ahead) / np.sqrt(ahead.size)
-    for part in (_BESIDE, 0.0):
-        product = np.zeros_like(Q)
-        for (t, weight), off in zip(_GAUSS, part * aside, strict=True):
-            sides = (off, -off) if part else (off,)
-            for side in sides:
-                place = estate.x + t * ahead + side
-                product += weight / len(sides) * _product(loss, place, Q)
-        product = _with_secant(product, Q, ahead, change)
-        values = np.linalg.eigvalsh(Q.T @ product)
-        beyond = max(loss.curvature.a - values[0], values[-1] - loss.curvature.b)
-        if beyond * norm(ahead) <= _CLIPPED * norm(change):
-            break
-    return product
-
-
-def _with_secant(product: Matrix, Q: Matrix, s: Vector, y: Vector) -> Matrix:
-    """Return B Q of a matrix close to H with B s = y, given H Q with s in the span of Q.
-
-    A few places may all miss where a loss bends, as Huber's does near its samples only; the change
-    of its gradient does not. This is the BFGS update, which keeps a matrix positive.
-    """
-    bent = product @ (Q.T @ s)
-    along, change = float(s @ bent), float(s @ y)
-    if not change > 0:
-        return product
-    missing = np.outer(y, y @ Q) / change
-    return product + missing - (np.outer(bent, bent @ Q) / along if along > 0 else 0.0)
-
-
-def _product(loss: Objective, x: Vector, Q: Matrix) -> Matrix:
-    if Q.shape[1] == loss.dim:
-        return np.asarray(loss.hessian(x) @ Q)
-    return np.array([loss.hvp(x, q) for q in Q.T]).T
-
-
-def _looks_homeward(estate: Estate) -> bool:
-    """Whether curvature at one place says little, so that the way to the own minimiser counts."""
-    return not estate.is_quadratic and norm(estate.own_end - estate.x) > _TURNED * _size(estate)
-
-
-def _length(estate: Estate, anchor: Vector) -> float:
-    """Return how long the drift is: ahead, or else back along the path."""
-    if not estate.believed and _looks_homeward(estate):
-        return norm(estate.own_end - anchor)
-    ahead = norm(anchor - estate.x)
-    if ahead > 0 or estate.recent is None:
-        return ahead or 1.0
-    return norm(estate.x - estate.recent.X[-1]) or 1.0
 
 
 def _within(bend: float, curvature: Curvature) -> float:
