@@ -4,8 +4,10 @@ import networkx
 import numpy as np
 import pytest
 import scenarios
+from seeds import seeds
 
 import bequest as bq
+from bequest.paper.studies import hostile, methods
 
 N = 8
 GRAPHS = {
@@ -67,6 +69,40 @@ def test_the_chosen_step_converges_to_the_limit(graph, problem, leaving):
         assert run.error[-1] <= 1e-7 * scale
     assert len(run.steps) >= 1
     assert all(choice.value > 0 and choice.why for choice in run.steps)
+
+
+# the slowest of the seeds 0, 7, 14, ..., 497: 1668 to 3360 rounds to 1e-6
+LONGEST = (7, 322, 420)
+
+
+@pytest.mark.parametrize("seed", seeds([*LONGEST, *sorted({*hostile.DEV} - {*LONGEST})], quick=10))
+def test_the_default_converges_on_the_hostile_bed(seed):
+    """No will was made for these losses, graphs and starts, and no method either."""
+    case = hostile.instance(seed)
+    for rounds in (1000, 5000, 25_000, 125_000):
+        run = bq.solve(
+            case.problem, case.graph, rounds=rounds, start=case.start, optimum=case.optimum
+        )
+        if run.error[-1] <= 1e-6 * case.scale:
+            return
+    pytest.fail(f"it is at {run.error[-1] / case.scale:.2g} of the start's error")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", [*methods.DRAWN, *methods.GIVEN])
+def test_the_default_converges_on_every_setup_of_the_study(name, seed):
+    setup = (methods.DRAWN | methods.GIVEN)[name](seed)
+    method = bq.solve(setup.problem, setup.graph, rounds=0).plan.method
+    assert method == bq.NIDS(metric="hessian")
+    assert methods.until(setup, method, longest=5000, goal=1e-9) is not None
+
+
+@pytest.mark.parametrize("name", ["sec51", "tilt100", "ring20", "grid", "breast-cancer"])
+def test_the_default_converges_on_setups_of_the_study(name):
+    setup = (methods.DRAWN | methods.GIVEN)[name](0)
+    run = bq.solve(setup.problem, setup.graph, rounds=1000)
+    assert run.error[-1] <= 1e-9 * run.error[0]
 
 
 TRACKING = bq.GradientTracking()

@@ -88,6 +88,27 @@ def test_errors_after_departures_at_equal_bytes(setup):
             assert runs[f"{label}, equal rounds"]["bias"] < tracked
 
 
+@pytest.mark.parametrize(
+    ("setup", "label", "level"),
+    [
+        ("breast-cancer", "NIDS", 1e-5),
+        *(
+            pytest.param(setup, label, level, marks=pytest.mark.slow)
+            for setup in methods.GIVEN
+            for label in (methods.TRACKING, *OURS)
+            for level in methods.LEVELS
+        ),
+    ],
+)
+def test_on_data_too_returns_and_crashes_make_no_bumps(setup, label, level):
+    """With the default will, which leaves an approximation of losses that are not quadratic."""
+    given = methods.GIVEN[setup](0)
+    node = given.worst_leave([1])[0].node
+    peaks = methods._peaks(given, methods.METHODS[label], node, level, bq.wills.Adaptive())
+    assert peaks["return"] <= 1.2
+    assert peaks["crash"] <= 1.2
+
+
 def test_returns_and_crashes_make_no_bumps_and_who_vanishes_is_remembered():
     found = methods.bumps("sec51", 0)
     for label, levels in found["peaks"].items():

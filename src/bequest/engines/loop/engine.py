@@ -243,8 +243,13 @@ class Execution:
             self.crashing.append(process)
 
     def _tell_the_oracle(self, node: Node, t: int) -> None:
-        """Tell a will that knows x* (in studies) when it moves."""
-        if node.will is not None and node.will.needs_oracle and t in self.plan.counted:
+        """Tell a will that knows x* (in studies) when it moves.
+
+        Of several changes after one round the first may be a loss: whoever leaves next does not
+        know yet who comes.
+        """
+        moved = node.place is not None and node.place.arrange.target_moves
+        if node.will is not None and node.will.needs_oracle and moved and t in self.plan.counted:
             optimum = self.plan.optima.at(t)
             if optimum is not None:
                 node.handle(OptimumMoved(optimum))

@@ -228,8 +228,9 @@ class NodeGroup:
                 self._reports.take(node.ident, effect)
                 self._out.urgent |= isinstance(effect, Began | Decided | Failed)
                 if isinstance(effect, Began):
+                    moved = node.place is not None and node.place.arrange.target_moves
                     knows = node.will is not None and node.will.needs_oracle
-                    if knows and effect.round in self._oracle:
+                    if knows and moved and effect.round in self._oracle:
                         node.handle(OptimumMoved(self._oracle[effect.round]))
                     crashes |= self._is_to_crash(node.ident, effect.round)
                 elif isinstance(effect, Failed):

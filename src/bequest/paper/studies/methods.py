@@ -277,18 +277,24 @@ def bumps(name: str, seed: int) -> dict[str, object]:
     }
 
 
-def _peaks(setup: setups.Setup, method: Method, node: int, level: float) -> dict[str, float] | None:
+def _peaks(
+    setup: setups.Setup,
+    method: Method,
+    node: int,
+    level: float,
+    will: Will = wills.FullHessian(),  # noqa: B008 - immutable
+) -> dict[str, float] | None:
     """Return the largest error within 20 rounds of a return and of a crash, over that before.
 
     The most heterogeneous node crashes when the error has fallen to the level, or returns then
-    having left at half that time. The whole Hessian is left, so that a quadratic is remembered
-    exactly and all of the error is on its way to zero. Errors ring, and one that has just fallen
-    to a level may be about to rise again: "stay" is the same for a node that stays away.
+    having left at half that time. Of the whole Hessian, which is left, a quadratic is remembered
+    exactly, so that all of the error is on its way to zero. Errors ring, and one that has just
+    fallen to a level may be about to rise again: "stay" is the same for a node that stays away.
     """
     at = until(setup, method, longest=LATEST, goal=level)
     if at is None:
         return None
-    will, last = wills.FullHessian(), at + WATCHED
+    last = at + WATCHED
     left: list[Event] = [events.Departure(node, max(at // 2, 1))]
     stay = _run(setup, method, rounds=last, leaving=left, will=will).error
     left.append(events.Return(node, at))
