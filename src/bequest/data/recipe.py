@@ -10,7 +10,7 @@ import numpy as np
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
     from bequest.core.arrays import Matrix, Vector
@@ -141,6 +141,18 @@ class Recipe:
             {"kind": type(column).__name__.lower(), **asdict(column)} for column in self.columns
         ]
         return {"columns": columns, "bias": self.bias}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Recipe:
+        """Return what ``as_dict`` was made of."""
+        columns: list[Number | Category] = []
+        for entry in data["columns"]:
+            fields = {name: value for name, value in entry.items() if name != "kind"}
+            if entry["kind"] == "number":
+                columns.append(Number(**fields))
+            else:
+                columns.append(Category(**fields | {"values": tuple(fields["values"])}))
+        return cls(tuple(columns), bool(data["bias"]))
 
 
 class Agreement(NamedTuple):

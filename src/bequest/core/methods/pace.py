@@ -35,12 +35,6 @@ _SLACK = 0.9
 _TRUST, _SURE = 0.25, 0.999
 # Less curvature than this part of the stiffest is rounding, and says nothing about trust.
 _ROUNDING = 1e-9
-# A loss can be flatter than its matrix. Where its least curvature is a part r of the least of the
-# matrix, c is between those for matrices and for numbers: 1 - r to this power of the way; and that
-# for matrices if r is 1 but for rounding.
-_TRUST, _SURE = 0.25, 0.999
-# Less curvature than this part of the stiffest is rounding, and says nothing about trust.
-_ROUNDING = 1e-9
 # Without curvature from below no c is better than another; the scan takes this part of the mean.
 _FLATTEST = 1e-3
 
