@@ -1,5 +1,6 @@
 """`bequest reproduce networks`, small: its cases, what they find, and the tables made of that."""
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -31,6 +32,37 @@ def test_every_will_is_told_on_the_same_minibatches(network):
     assert early["replay, moments"]["right"] > early[networks.FORGETS]["right"]
 
 
+def test_a_sketch_is_one_and_who_insists_hands_over(monkeypatch):
+    left = {}
+    solve = networks.solve
+
+    def watched(*args, **options):
+        run = solve(*args, **options)
+        for record in run.departures:
+            if record.choice != "none":
+                left.setdefault(type(options["will"]).__name__, []).append(record)
+        return run
+
+    monkeypatch.setattr(networks, "solve", watched)
+    facts = networks.measure(network="tanh", split="digits", seed=0, rounds=60).facts
+    early = facts["times"][VERY_EARLY]
+    for title, guarded in networks.INSISTING.items():
+        assert early[guarded]["left"] == ["none"] * 3
+        assert "none" not in early[title]["left"]
+    assert early["trust, insisting"]["vectors"] == 2.0
+    assert early["sketch, insisting"]["vectors"] == 10.0
+    for record in left["InsistingSketch"]:
+        low, high = record.legacy.curvature
+        assert record.legacy.rank == 8
+        assert low == pytest.approx(networks.L2)
+        # as stiff as the Gauss-Newton matrix, but no stiffer than an heir can take
+        assert 100 * low < high <= 0.5 / networks.STEPS["tanh"] * (1 + 1e-9)
+    np.testing.assert_allclose(
+        [record.legacy.curvature[0] for record in left["InsistingConsensus"]],
+        [record.legacy.curvature[1] for record in left["InsistingConsensus"]],
+    )
+
+
 def test_a_will_that_leaves_nothing_is_not_run_twice(monkeypatch):
     runs = []
     solve = networks.solve
@@ -44,6 +76,7 @@ def test_a_will_that_leaves_nothing_is_not_run_twice(monkeypatch):
     early = facts["times"][VERY_EARLY]
     assert early["consensus"]["left"] == ["none"] * 3
     assert early["consensus"] == early["trust"] == early[networks.FORGETS]
+    assert not set(early) & set(networks.INSISTING)  # they are asked with one digit per silo
     # nobody left, forgetting, a look at consensus, which is one at all quadratics, and samples
     assert runs[:5] == [60, 60, 6, 60, 60]
 
@@ -74,6 +107,11 @@ def test_cases_are_told_as_tables(tmp_path, monkeypatch):
         f"tanh, one digit per silo, {networks.LONGER} rounds",
     ]
     for table in tables:
-        assert table.headers == ["will", "vectors", VERY_EARLY, LATE]
+        assert table.headers == ["will", VERY_EARLY, LATE]
         assert [row[0] for row in table.rows] == [networks.NOBODY, *networks.WILLS]
         assert all(len(row) == len(table.headers) for row in table.rows)
+        # the vectors of that time, and not the most of all times
+        cells = dict(zip(table.headers, table.rows[2], strict=True))
+        for time in (VERY_EARLY, LATE):
+            told = found.facts["times"][time]["consensus"]["vectors"]
+            assert cells[time].endswith(f", {told:.2f}")

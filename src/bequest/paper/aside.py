@@ -43,20 +43,25 @@ def _networks(folder: Path) -> Iterator[AsideTable]:
     for (network, split, rounds), found in kinds.items():
         how = "one digit per silo" if split == "digits" else "Dirichlet(0.3)"
         longer = "" if rounds == networks.ROUNDS else f", {rounds} rounds"
-        title = f"{network}, {how}{longer}: percent right, median (and worst) of {len(found)} seeds"
-        yield AsideTable(title, ["will", "vectors", *found[0]["times"]], _rows(found))
+        title = (
+            f"{network}, {how}{longer}: percent right, median (and worst) of {len(found)} seeds; "
+            "vectors of the largest farewell"
+        )
+        yield AsideTable(title, ["will", *found[0]["times"]], _rows(found))
 
 
 def _rows(found: Sequence[Any]) -> list[list[str]]:
     times = list(found[0]["times"])
     nobody = [facts[networks.NOBODY]["right"] for facts in found]
-    rows = [[networks.NOBODY, "", *[_spread(nobody)] * len(times)]]
-    for will in networks.WILLS:
-        told = {time: [facts["times"][time][will] for facts in found] for time in times}
-        vectors = max(one["vectors"] for runs in told.values() for one in runs)
-        right = [_spread([one["right"] for one in runs]) for runs in told.values()]
-        rows.append([will, f"{vectors:.2f}", *right])
+    rows = [[networks.NOBODY, *[_spread(nobody)] * len(times)]]
+    for will in (will for will in networks.WILLS if will in found[0]["times"][times[0]]):
+        told = [[facts["times"][time][will] for facts in found] for time in times]
+        rows.append([will, *map(_with_vectors, told)])
     return rows
+
+
+def _with_vectors(runs: Sequence[Any]) -> str:
+    return f"{_spread([one['right'] for one in runs])}, {max(one['vectors'] for one in runs):.2f}"
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -30,7 +30,7 @@ ROUNDS = 32
 # Of the whole way in the last rounds: more is too early for any quadratic, less is settled.
 _HARDLY_BEGUN, _SETTLED = 1 / 2, 1 / 100
 # From this cosine on the way of all is the node's own.
-_AGREED = 1 / 7
+_AGREED = 1 / 8
 
 
 def guarded(will: Will, bequest: Bequest, estate: Estate) -> Bequest:

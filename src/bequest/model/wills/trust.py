@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bequest.model.wills.base import Estate
 
 # An heir may inherit twice before its step is too long for it.
-_ROOM = 0.5
+ROOM = 0.5
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Trust(Will):
     quadratic of a loss that is not convex it is left out where it would hold the survivors back:
     very early, and early where the leaver's data are like the others' (``guard``). ``why`` says so.
 
-    The step times eta is at most a half, so that an heir that inherits twice stays stable.
+    The step times eta is at most a half, so that an heir that inherits twice stays stable with a
+    step that is given. A chosen step is lowered for an heir that inherits more.
 
     The paper does not have it.
     """
@@ -49,6 +50,6 @@ class Trust(Will):
         if estate.setting.mu >= 0:  # the range of a network is that at its start, and no bound
             eta = min(eta, curvature.b)
         if estate.setting.step > 0:
-            eta = min(eta, _ROOM / estate.setting.step)
+            eta = min(eta, ROOM / estate.setting.step)
         why = f"curvature {eta:.3g}, {how}"
         return Bequest("trust", why, estate.anchored_at(estate.x, eta), estate.x)

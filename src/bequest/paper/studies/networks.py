@@ -18,6 +18,7 @@ from bequest.core.methods import GradientTracking
 from bequest.model import graphs, partition, wills
 from bequest.model.events import Departure
 from bequest.model.problem import Problem
+from bequest.paper.studies import network_wills
 from bequest.paper.studies.study import Findings, Study, seeded
 from bequest.solver import solve
 
@@ -37,9 +38,22 @@ WILLS: dict[str, Will] = {
     FORGETS: wills.Forgetful(),
     "consensus": wills.Consensus(),
     "trust": wills.Trust(),
-    "sketch, rank 8": wills.Drift(8),
+    "sketch, rank 8": network_wills.Sketch(8),
+    "consensus, insisting": network_wills.InsistingConsensus(),
+    "trust, insisting": network_wills.InsistingTrust(),
+    "sketch, insisting": network_wills.InsistingSketch(8),
     "replay, moments": wills.Replay(rank=8),
     "replay, centroids": wills.Replay(centroids=32),
+}
+# Wills that hand over in any case what others may leave out: the same run if nothing was. They are
+# compared where the leavers are missed most, with one digit per silo.
+INSISTING = {
+    f"{title}, insisting": guarded
+    for title, guarded in (
+        ("consensus", "consensus"),
+        ("trust", "trust"),
+        ("sketch", "sketch, rank 8"),
+    )
 }
 NETWORKS = ("tanh", "relu", "cnn")
 SPLITS = ("digits", "dirichlet")
@@ -97,7 +111,7 @@ def _measured(network: str, split: str, seed: int, rounds: int) -> Findings:
             optimum=None,
         )
 
-    def told(will: Will, times: tuple[int, ...]) -> dict[str, object]:
+    def told(will: Will, times: tuple[int, ...]) -> dict[str, Any]:
         run = solved(will, times, rounds)
         module.load_state_dict(run.model)
         with torch.no_grad():
@@ -110,7 +124,7 @@ def _measured(network: str, split: str, seed: int, rounds: int) -> Findings:
             "gap": float(run.invariant_gap.max()),
         }
 
-    def forgets(will: Will, times: tuple[int, ...], found: dict[str, dict[str, object]]) -> bool:
+    def forgets(will: Will, times: tuple[int, ...], found: dict[str, dict[str, Any]]) -> bool:
         """Whether a will leaves nothing, so that its run would be that of forgetting."""
         if not found or will.insists:
             return False
@@ -122,13 +136,20 @@ def _measured(network: str, split: str, seed: int, rounds: int) -> Findings:
             return False
         return all(one.choice == "none" for one in solved(will, times, times[-1]).departures)
 
-    def compared(times: tuple[int, ...]) -> dict[str, dict[str, object]]:
-        found: dict[str, dict[str, object]] = {}
+    def compared(times: tuple[int, ...]) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
         for title, will in WILLS.items():
-            alike = forgets(will, times, found)
-            found[title] = found[FORGETS] if alike else told(will, times)
-            if found[title]["left"] == ["none"] * len(times):
+            if title in INSISTING and split != "digits":
+                continue
+            guarded = found.get(INSISTING.get(title, ""), {"left": ["none"]})
+            if "none" not in guarded["left"]:
+                found[title] = guarded
+            elif forgets(will, times, found):
                 found[title] = found[FORGETS]
+            else:
+                found[title] = told(will, times)
+                if found[title]["left"] == ["none"] * len(times):
+                    found[title] = found[FORGETS]
         return found
 
     spans = TIMES if rounds == ROUNDS else {LATE: TIMES[LATE]}
