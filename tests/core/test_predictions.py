@@ -196,3 +196,15 @@ def test_nothing_that_is_not_a_number_is_believed():
     assert not one.is_steady(np.zeros(2), np.inf)
     far = anchors.Prediction(np.array([np.inf, 1.0]), (point,), wobble=0.0, doubt=0.0)
     assert not far.is_steady(np.zeros(2), 1e300)
+
+
+@pytest.mark.parametrize("flat", [1e-4, 1e-2, 1.0])
+def test_many_steps_downhill_lead_close_to_the_minimiser(flat):
+    """A factor of 1 - sqrt(low/high) per step, in the curvature least favourable."""
+    curvature = np.geomspace(flat, 1.0, 7)
+    end, start = np.arange(7.0), np.zeros(7)
+    found = anchors.downhill(lambda x: curvature * (x - end), start, low=flat, high=1.0, steps=300)
+    off = np.linalg.norm(found - end) / np.linalg.norm(end)
+    assert off <= 4 * (1 - np.sqrt(flat)) ** 300 + 1e-15
+    plain = anchors.local_track(lambda x: curvature * (x - end), start, smoothness=1.0, rounds=300)
+    assert off <= np.linalg.norm(plain - end) / np.linalg.norm(end) + 1e-15

@@ -2,6 +2,7 @@
 
 import time
 from functools import cache
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -10,9 +11,11 @@ import scenarios
 from seeds import seeds
 
 import bequest as bq
+from bequest.core.anchors import Prediction
 from bequest.core.history import EpochPath
+from bequest.model import ensemble
 from bequest.model.objectives.base import Objective
-from bequest.model.wills import Bequest, Estate, Setting
+from bequest.model.wills import Bequest, Estate, Setting, base
 
 WILLS = {
     "drift 0": bq.wills.Drift(0),
@@ -705,3 +708,74 @@ def test_the_record_says_what_each_size_would_have_cost(dim, sizes):
             assert f"by {record.predicted[name]:.2g} with {vectors}" in record.why
     assert record.predicted["full"] <= 1e-9 * record.predicted["none"]
     assert record.predicted["none"] > record.predicted[two]
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.02])
+@pytest.mark.parametrize("steps_are_cheap", [True, False])
+def test_where_the_own_minimiser_is_too_dear_the_way_towards_it_counts(
+    l2, steps_are_cheap, monkeypatch
+):
+    """Differences over a long way are no symmetric matrix: the whole Hessian was given up."""
+    monkeypatch.setattr(ensemble, "_AFFORDABLE", 0.0)
+    if not steps_are_cheap:
+        monkeypatch.setattr(base, "_AFFORDABLE", 0.0)
+    gains = {"full Hessian": [], "adaptive": []}
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        truth, made = rng.standard_normal((3, 10)), []
+        for _ in range(5):
+            X = np.column_stack([rng.standard_normal((30, 9)), np.ones(30)])
+            y = (X @ truth.T + rng.gumbel(size=(30, 3))).argmax(axis=1)
+            made.append(bq.Softmax(X, y, classes=3, l2=0.05 + l2, unpenalised=[-1] * (l2 == 0)))
+        problem, leaving = bq.Problem(made), [bq.Departure(1, 4)]
+        runs = {
+            will.title: bq.solve(
+                problem, bq.graphs.ring(5), departures=leaving, will=will, rounds=4
+            )
+            for will in (bq.wills.FullHessian(), bq.wills.Adaptive(), bq.wills.Consensus())
+        }
+        choices = [run.departures[0].choice for run in runs.values()]
+        assert choices == ["full", "sketch", "consensus"]
+        whole = runs["full Hessian"].departures[0]
+        assert ("at the own minimiser" in whole.why) == steps_are_cheap
+        loss = problem.objective(1)
+        low, high = whole.legacy.curvature
+        assert -1e-9 * loss.curvature.b <= low <= high <= loss.curvature.b * (1 + 1e-9)
+        for title, found in gains.items():
+            found.append(runs[title].limit_error / runs["consensus (GT-C)"].limit_error)
+    for found in gains.values():
+        assert max(found) < 1
+
+
+# --- which predictions are believed ---------------------------------------------------------
+
+
+def predicted(*, ahead, bend=0.0, moved=1.0):
+    """A node at 0 that has come so far, whose gradient is t + bend t^2 that far ahead."""
+    x, point = np.zeros(2), np.array([ahead, 0.0])
+    loss = SimpleNamespace(
+        gradient=lambda v: v + bend * v**2 / ahead,
+        curvature=bq.Curvature(1e-3, 10.0),
+        constant_hessian=False,
+        is_stochastic=False,
+        hessian_work=np.inf,
+        dim=2,
+    )
+    start = np.array([0.0, moved])
+    setting = Setting(n=4, mu=1e-3, kappa=1e4, step=0.1, pilot=None, optimum=None)
+    path = EpochPath(np.array([x, start]), np.ones((2, 2)))
+    carried = Prediction(point, (point,), 0.0, 0.0)
+    return Estate(0, 9, 3, loss, x, np.ones(2), start, setting, recent=path, carried=carried)
+
+
+@pytest.mark.parametrize("moved", [1e-3, 1.0])
+def test_a_prediction_is_believed_up_to_ten_times_the_way_come(moved):
+    assert predicted(ahead=9.999 * moved, moved=moved).believed
+    assert not predicted(ahead=10.001 * moved, moved=moved).believed
+
+
+@pytest.mark.parametrize("ahead", [0.1, 5.0])
+def test_a_prediction_is_believed_where_the_own_gradient_changes_evenly_to_15_percent(ahead):
+    """Halfway it is off by bend/4 of 1 + bend."""
+    assert predicted(ahead=ahead, bend=1.499).believed
+    assert not predicted(ahead=ahead, bend=1.501).believed

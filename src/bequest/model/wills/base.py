@@ -48,6 +48,9 @@ _EVEN, _NEARLY_EVEN = 1e-9, 0.15
 _FARTHEST = 10.0
 # So many steps of its own descent show where a loss leads whose minimiser is too dear.
 _STEPS = 5
+# And so many accelerated ones where they take no more multiplications than this, a few
+# milliseconds.
+_MANY_STEPS, _AFFORDABLE = 300, 2e8
 # Where there is no strong convexity, what holds a node at its iterate, as a part of the largest
 # curvature of its loss.
 _HELD = 1e-4
@@ -144,12 +147,26 @@ class Estate:
         for end in (self.held_minimiser, self.own_minimiser):
             if end is not None:
                 return end
-        return anchors.local_track(
-            self.objective.gradient,
+        gradient, curvature = self.objective.gradient, self.objective.curvature
+        if not self.has_own_end:
+            return anchors.local_track(gradient, self.x, smoothness=curvature.b, rounds=_STEPS)
+        # no minimiser is needed, but a way that is long enough to see how the loss bends
+        pull = _HELD * curvature.b if curvature.a <= 0 else 0.0
+        return anchors.downhill(
+            lambda x: gradient(x) + pull * (x - self.x),
             self.x,
-            smoothness=self.objective.curvature.b,
-            rounds=_STEPS,
+            low=max(curvature.a, _HELD * curvature.b),
+            high=curvature.b + pull,
+            steps=_MANY_STEPS,
         )
+
+    @cached_property
+    def has_own_end(self) -> bool:
+        """Whether ``own_end`` is the own minimiser, or nearly; otherwise it is a few steps away."""
+        if self.held_minimiser is not None or self.own_minimiser is not None:
+            return True
+        formulas = self.setting.mu >= 0 and np.isfinite(self.objective.hessian_work)
+        return bool(formulas) and _MANY_STEPS * self.objective.alone.gradient_work <= _AFFORDABLE
 
     @cached_property
     def foreseen(self) -> list[Prediction]:

@@ -207,7 +207,8 @@ def _anchor(estate: Estate) -> Vector:
 
 def _where(estate: Estate) -> str:
     if not estate.believed and looks_homeward(estate):
-        return "no steady prediction, so exact at the iterate and at the own minimiser"
+        end = "at the own minimiser" if estate.has_own_end else "after some steps of its own"
+        return f"no steady prediction, so exact at the iterate and {end}"
     if not estate.believed:
         return "no steady prediction, so anchored at the iterate"
     return f"anchored {norm(estate.believed[0].point - estate.x):.3g} ahead of the iterate"

@@ -31,14 +31,17 @@ _CLIPPED = 1e-4
 def hessian_products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
     """Return H Q at the anchor, or None if what the loss gives cannot be that.
 
-    Without a prediction it is the mean of H on the way to the own minimiser. By Hessian-vector
-    products, unless they are unwelcome, dear or implausible; then by differences of gradients over
-    the length of the drift.
+    Without a prediction it is the mean of H on the way to the own minimiser, or on some steps of
+    that way where it is too far to go. By Hessian-vector products, unless they are unwelcome, dear
+    or implausible; then by differences of gradients over the length of the drift. Over a long way
+    these are no symmetric matrix, which few directions hardly show: all of them would.
     """
     loss, curvature = estate.objective, estate.objective.curvature
     homeward = not estate.believed and looks_homeward(estate)
-    dear = homeward and estate.held_minimiser is None and estate.own_minimiser is None
-    ways = ("secant",) if estate.by_gradients or dear else ("products", "secant")
+    formulas = estate.setting.mu >= 0 and np.isfinite(loss.hessian_work)
+    ways = ("secant",) if estate.by_gradients else ("products", "secant")
+    if homeward and not estate.has_own_end and not (formulas and Q.shape[1] == loss.dim):
+        ways = ("secant", "products") if formulas and not estate.by_gradients else ("secant",)
     for way in ways if Q.shape[1] else ():
         if way == "products" and homeward:
             product = _homeward(estate, Q)
