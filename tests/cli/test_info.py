@@ -6,7 +6,15 @@ import bequest as bq
 def test_info_lists_what_there_is(bequest):
     result = bequest("info")
     assert result.exit_code == 0
-    for word in ("numpy", "blas", "cores", "plot installed", "ring_with_chords", "point-only"):
+    for word in (
+        "numpy",
+        "blas",
+        "cores",
+        "plot installed",
+        "ring_with_chords",
+        "point-only",
+        "nids 1",
+    ):
         assert word in result.stdout
 
 
@@ -23,6 +31,9 @@ def test_info_as_json(bequest):
     assert "Vector" in facts["engines"]
     assert "Engine" not in facts["engines"]
     assert {"quadratics", "explicit", "table"} <= set(facts["problems"])
+    sent = facts["vectors_per_edge_and_round"]
+    assert list(sent) == facts["methods"]
+    assert (sent["gradient-tracking"], sent["nids"], sent["diging"]) == (2, 1, 2)
 
 
 def test_version(bequest):

@@ -444,6 +444,15 @@ def test_a_log_says_how_nodes_iterated_also_where_the_run_file_does_not(
     assert ("leads to another state" in result.stderr) != bool(given)
 
 
+def test_momentum_and_shrinking_steps_are_in_the_log(bequest, write, tmp_path):
+    given = "[method]\nmomentum = 0.5\nhalf = 300\n"
+    bequest("run", write(rest=given + WILLS), "--engine", "loop", "--log", tmp_path / "logs")
+    log = next((tmp_path / "logs").glob("*.jsonl"))
+    run = json.loads(lines_of(log)[0])["run"]
+    assert run["method"] == {"kind": "gradient-tracking", "half": 300, "momentum": 0.5}
+    assert "every state identical" in bequest("replay", log).stdout
+
+
 # --- runs that end badly -----------------------------------------------------------------------
 
 

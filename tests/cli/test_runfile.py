@@ -15,6 +15,13 @@ from bequest.solver import carry_out, pilot_for
 EVENTS = "[departures]\nevents = [{node = 1, round = 50}, {node = 2, round = 60}]\n"
 
 
+def test_momentum_and_shrinking_steps_go_around_a_method(write):
+    around = write(rest="[method]\nkind = 'diging'\nstep = 0.1\nmomentum = 0.5\nhalf = 100")
+    methods = bq.methods
+    rolling = methods.Momentum(methods.DIGing(step=0.1), 0.5)
+    assert load(around).content.method.build() == methods.Decaying(rolling, 100)
+
+
 def refused(path):
     with pytest.raises(InvalidRunFile) as caught:
         load(path)
@@ -37,6 +44,15 @@ def refused(path):
         ("start = inf", "", "start: is inf, but must be a finite number.", "finite"),
         ("", "[method]\nstep = 0", "method: The step is 0.0.", "Use a positive number"),
         ("", "[method]\nstep = '0.1'", 'method.step: is "0.1"', "Remove the quotes."),
+        (
+            "",
+            "[method]\nkind = 'nids'\nmomentum = 0.5",
+            "method: Momentum is given to NIDS, which it can make diverge.",
+            "or the method without momentum",
+        ),
+        ("", "[method]\nhalf = 0", "method: half is 0.", "a whole number >= 1"),
+        ("", "[method]\nmomentum = 1", "method: momentum is 1.0.", "below 1"),
+        ("", "[method]\nmomentum = 0.5\nhalf = 100", None, None),
         ("", "[method]\nsteps = 0.1", "method.steps: is not a known key.", "Did you mean step?"),
         ("", "[departure]\n", "departure: is not a known key.", "Did you mean departures?"),
         (

@@ -5,7 +5,8 @@ import pytest
 
 import bequest as bq
 from bequest.core.recall import Balance
-from bequest.paper.studies import hostile
+from bequest.engines import Loop, Outage, Weather
+from bequest.paper.studies import hostile, setups
 
 METHODS = {
     "gradient tracking": bq.GradientTracking(),
@@ -76,3 +77,52 @@ def test_the_guard_keeps_what_is_good_of_a_few(monkeypatch):
     assert trusted.any()
     assert found[trusted].max() <= 1.2
     assert np.median(found[trusted]) < 1e-2
+
+
+# --- accidents -----------------------------------------------------------------------------------
+
+SETUPS = {"sec51": setups.section51, "stress": lambda seed: setups.stress(100, seed)}
+
+
+def after_an_accident(name, method, seed, time):
+    """Limit errors over that of forgetting, if a host dies, and if its node's crash is planned."""
+    setup = SETUPS[name](seed)
+    node = setup.worst_leave([1])[0].node
+    hosts = {k: "dies" if k == node else f"host {k}" for k in range(setup.problem.n)}
+    weather = Weather(seed, (0.5, 1.5), outages=(Outage(time, "dies"),), patience=5.0)
+    common = {"method": method, "rounds": int(time) + 40, "checkpoint_every": None}
+    lost = bq.solve(setup.problem, setup.graph, engine=Loop(weather, hosts=hosts), **common)
+    events = [bq.Crash(node, lost.departures[0].round)]
+    planned = bq.solve(setup.problem, setup.graph, departures=events, **common)
+    forgotten = bq.solve(setup.problem, setup.graph, departures=events, recall=False, **common)
+    assert forgotten.departures[0].choice == "none"
+    least = setups.bias(forgotten)
+    recalled = {run.departures[0].choice == "recall" for run in (lost, planned)}
+    return (setups.bias(lost) / least, setups.bias(planned) / least) if recalled == {True} else None
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_under_way_in_an_accident_spoils_little_of_a_slope(seed):
+    """Survivors stop one round apart: of one round's flows some have only one end."""
+    lost, planned = after_an_accident("sec51", bq.NIDS(), seed, 60.0)
+    assert lost <= 1e-4
+    assert lost <= 10 * planned
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setup", SETUPS)
+@pytest.mark.parametrize("name", METHODS)
+def test_slopes_after_accidents(name, setup):
+    for time in (20.0, 60.0):
+        found = [after_an_accident(setup, METHODS[name], seed, time) for seed in range(6)]
+        pairs = [pair for pair in found if pair is not None]
+        if not pairs:
+            continue
+        lost, planned = np.array(pairs).T
+        print(
+            f"{setup}, {name}, time {time:g}: {len(pairs)} of 6 recalled; left "
+            f"{np.median(lost):.2g} ({lost.max():.2g}), planned {np.median(planned):.2g} "
+            f"({planned.max():.2g})"
+        )
+        assert np.median(lost) <= 5 * np.median(planned)
+        assert lost.max() < 0.2

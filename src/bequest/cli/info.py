@@ -42,6 +42,7 @@ def gather() -> dict[str, Any]:
         "objectives": _concrete(objectives, "gradient"),
         "graphs": list(GRAPHS),
         "methods": list(METHODS),
+        "vectors_per_edge_and_round": {kind: make().vectors for kind, make in METHODS.items()},
         "wills": list(WILLS),
         "engines": _concrete(engines, "run"),
     }
@@ -76,5 +77,6 @@ def _concrete(module: Any, method: str) -> list[str]:  # noqa: ANN401
 def _listed(value: Any) -> str:  # noqa: ANN401
     if isinstance(value, dict):
         words = {True: "installed", False: "not installed"}
-        return ", ".join(f"{k} {words.get(v, v)}" for k, v in value.items())
+        told = {k: words[v] if isinstance(v, bool) else v for k, v in value.items()}
+        return ", ".join(f"{k} {v}" for k, v in told.items())
     return ", ".join(value) if isinstance(value, list) else str(value)

@@ -9,6 +9,9 @@ other: it is passed on, taken back and erased exactly.
 It has no curvature, and while the network is far from its optimum S is more noise than slope. So it
 is trusted only where trackers, which are zero at the optimum, are small.
 
+After an accident survivors may be a round apart. What flowed in that round between two of them, one
+of which has not had it, is then part of S: an error of the slope, and not of the invariant.
+
 The paper does not have it: as:grace asks every leaver for a farewell.
 """
 

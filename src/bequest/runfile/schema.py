@@ -355,9 +355,15 @@ METHODS: dict[str, type[methods.Method]] = {
 
 
 class MethodSection(Section):
-    """A method by its kind, with the options of its class."""
+    """A method by its kind, with the options of its class, and what may be put around any.
+
+    ``momentum`` is the part of its last movement that a node goes on by, ``half`` after how many
+    rounds steps are half as long.
+    """
 
     kind: str
+    momentum: float | None = None
+    half: int | None = None
 
     @model_validator(mode="after")
     def _possible(self) -> "MethodSection":
@@ -369,13 +375,20 @@ class MethodSection(Section):
 
     def build(self) -> methods.Method:
         """Return the method."""
-        return METHODS[self.kind](**self.model_dump(exclude={"kind"}))
+        method = METHODS[self.kind](**self.model_dump(exclude={"kind", "momentum", "half"}))
+        if self.momentum is not None:
+            method = methods.Momentum(method, self.momentum)
+        return method if self.half is None else methods.Decaying(method, self.half)
 
 
 def spelled(method: methods.Method) -> dict[str, Any]:
     """Return a method as a run file says it: its kind, and the options that are not left open."""
+    around: dict[str, Any] = {}
+    while isinstance(method, methods.Momentum | methods.Decaying):
+        around |= {k: v for k, v in vars(method).items() if k != "method"}
+        method = method.method
     kind = next(kind for kind, make in METHODS.items() if type(method) is make)
-    return {"kind": kind, **{k: v for k, v in vars(method).items() if v is not None}}
+    return {"kind": kind, **{k: v for k, v in vars(method).items() if v is not None}, **around}
 
 
 def with_a_kind(data: object) -> object:

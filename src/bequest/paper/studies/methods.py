@@ -232,6 +232,8 @@ def _paced(setup: setups.Setup, method: Method, factor: float) -> Method:
 def exits(name: str, seed: int) -> dict[str, object]:
     """Return where survivors end, for every method with every will, at equal rounds and bytes.
 
+    And what the largest farewell held.
+
     At equal bytes a method with one vector per edge runs twice the rounds before and between exits.
     """
     regime = (beyond.DRAWN | beyond.GIVEN)[name]
@@ -254,7 +256,11 @@ def exits(name: str, seed: int) -> dict[str, object]:
             rounds = [times * t for t in regime.rounds]
             leaving = setup.worst_leave(rounds)
             run = _run(setup, method, rounds=rounds[-1], leaving=leaving, will=will)
-            found[title][label] = {"status": str(run.status), "bias": setups.bias(run)}
+            found[title][label] = {
+                "status": str(run.status),
+                "bias": setups.bias(run),
+                "vectors": max(one.vectors for one in run.departures),
+            }
     return {"wills": found}
 
 
