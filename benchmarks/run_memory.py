@@ -2,8 +2,8 @@
 
     python benchmarks/run_memory.py [MEGABYTES] [LOSS]
 
-The file is that of benchmarks/csv_memory.py (200 MB by default): twelve columns of numbers and three
-of categories, with missing cells. Rows are in silos by ``town``; ``ward`` is predicted by a softmax
+The file is that of benchmarks/csv_memory.py (200 MB by default): twelve columns of numbers, three
+of categories, missing cells. Rows are in silos by ``town``; ``ward`` is predicted by a softmax
 (five classes), or ``x0`` by LOSS "least_squares". Missing numbers are imputed, ``unit`` is coded,
 one silo leaves, and there is a test fraction (softmax). The run is a process of its own, whose peak
 is what the operating system says (Unix only).

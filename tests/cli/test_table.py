@@ -422,3 +422,24 @@ def test_the_log_of_named_silos_is_replayed_and_shown_with_names(bequest, run_fi
     assert bequest("replay", log).exit_code == 0
     (shown,) = read(log)
     assert shown.document["network"]["names"] == ["Bonn", "Oslo", "Rome"]
+
+
+def test_a_large_table_is_let_go_and_read_again_if_it_is_needed(run_file, monkeypatch):
+    from bequest.runfile import tables
+
+    small = [job.plan.problem for job in load(run_file()).jobs()]
+    monkeypatch.setattr(tables, "_LARGE", 0)
+    read, seen = tables.data.read_table, []
+    monkeypatch.setattr(tables.data, "read_table", lambda path: (seen.append(path), read(path))[1])
+    partition = "test_fraction = 0.3\n[problem.partition]\nkind = 'iid'\nn = 3\n"
+    file = load(run_file(LOGISTIC))
+    assert file.content.problem._kept is not None
+    (job,) = file.jobs()
+    assert file.content.problem._kept is None
+    assert job.samples.X.shape == (0, 4)
+    assert np.array_equal(job.plan.problem.objective(1).X, small[0].objective(1).X)
+    text = LOGISTIC.replace('silo = "town"\n', "").replace('["name"]', '["name", "town"]')
+    seen.clear()
+    one, two = load(run_file(text + partition, top="seeds = [1, 2]")).jobs()
+    assert len(seen) == 2  # once for each seed
+    assert one.exam.y.size == two.exam.y.size == 27

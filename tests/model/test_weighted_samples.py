@@ -190,3 +190,25 @@ def test_a_batch_of_weighted_samples_is_their_loss(kind):
     x, rows = rng.standard_normal(f.dim), np.arange(0, 23, 2)
     part = loss(kind, X[rows], y[rows], l2=0.2, sample_weight=weight[rows] + 1, divisor=24.0)
     np.testing.assert_allclose(f.batch_gradient(x, rows), part.gradient(x), atol=1e-13)
+
+
+def test_losses_beside_each_other_share_their_samples():
+    """A table may be most of what the memory holds: one copy of it is enough."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(11, 4)), rng.integers(0, 2, 11)
+    losses = [bq.Logistic(X[:6], y[:6], 0.1), bq.Logistic(X[6:], y[6:], 0.2)]
+    x = rng.normal(size=4)
+    before = [(loss.value(x), *loss.gradient(x)) for loss in losses]
+    problem = bq.Problem(losses)
+    ((_, stack),) = problem.stacks
+    for loss, rows in zip(losses, (X[:6], X[6:]), strict=True):
+        assert np.shares_memory(loss.X, stack.rows.X)
+        assert np.array_equal(loss.X, rows)
+        assert not loss.X.flags.writeable
+    assert [(loss.value(x), *loss.gradient(x)) for loss in losses] == before
+    again = bq.Problem([losses[1], losses[0]])  # what was shared once stays where it is
+    assert np.shares_memory(losses[0].X, stack.rows.X)
+    assert np.array_equal(again.objective(1).X, X[:6])
+    alone = bq.Problem([losses[0]])
+    ((_, single),) = alone.stacks
+    assert np.shares_memory(single.rows.X, losses[0].X)

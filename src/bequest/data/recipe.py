@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
-    from bequest.core.arrays import Matrix, Vector
+    from bequest.core.arrays import Indices, Matrix, Vector
     from bequest.data.names import Ask
     from bequest.data.tables import Table
 
@@ -91,10 +91,15 @@ class Category:
 
     def matrix(self, table: Table) -> Matrix:
         """Return its features, or say which cell is of no known category."""
-        cells = table.cells(self.name, missing=self.impute)
-        known = {value: place for place, value in enumerate(self.values)}
-        known |= {"": len(self.values)} if self.indicator else {}
-        places = np.array([known.get(cell, -1) for cell in cells])
+        known = (*self.values, "") if self.indicator else self.values
+        cells: Any = table.column(self.name)
+        if cells.dtype.kind == "f":
+            cells = np.array(table.cells(self.name, missing=self.impute))
+        elif not self.impute:
+            table.names(self.name)  # says which cell is empty
+        places = np.full(table.rows, -1)
+        for place, value in enumerate(known):
+            places[cells == value] = place
         if (places < 0).any():
             row = int(np.argmax(places < 0))
             raise InvalidData(
@@ -125,13 +130,15 @@ class Recipe:
         """The columns of a table that it is made of, each once."""
         return tuple(dict.fromkeys(column.name for column in self.columns))
 
-    def matrix(self, table: Table) -> Matrix:
-        """Return the samples of a table, whatever the order of its columns."""
-        whole = np.ones((table.rows, len(self.features) + self.bias))
+    def matrix(self, table: Table, rows: Indices | None = None) -> Matrix:
+        """Return the samples of a table, whatever the order of its columns; or of some rows."""
+        chosen = slice(None) if rows is None else rows
+        count = table.rows if rows is None else rows.size
+        whole = np.ones((count, len(self.features) + self.bias))
         first = 0
         for column in self.columns:
             after = first + len(column.features)
-            whole[:, first:after] = column.matrix(table)
+            whole[:, first:after] = column.matrix(table)[chosen]
             first = after
         return whole
 

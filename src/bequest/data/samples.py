@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -68,6 +68,12 @@ class Samples:
     def __post_init__(self) -> None:
         for name in ("X", "y", "silo", "rows"):
             refuse_masked(getattr(self, name), name, InvalidData)
+
+    def without_rows(self) -> Samples:
+        """Return what there is to know about them, once the losses have the samples themselves."""
+        none = np.empty((0, self.X.shape[1]))
+        none.setflags(write=False)
+        return replace(self, X=none, y=none[:, 0], silo=None, rows=np.empty(0, dtype=np.intp))
 
     def __repr__(self) -> str:
         """Return the shapes of its arrays, and not what is in them."""
@@ -155,8 +161,8 @@ def select(
         bias=bool(bias),
         source=table.source,
     )
-    X = recipe.matrix(table)
-    learned, tested = (X, X) if test_fraction is None else (X[train], X[test])
+    learned = recipe.matrix(table, None if test_fraction is None else train)
+    tested = learned if test_fraction is None else recipe.matrix(table, test)
     for part in (learned, tested):
         part.setflags(write=False)
     return Samples(
@@ -175,7 +181,7 @@ def select(
         if classes
         else None,
         recipe=recipe,
-        unpenalised=(X.shape[1] - 1,) if is_unpenalised(bias) else (),
+        unpenalised=(learned.shape[1] - 1,) if is_unpenalised(bias) else (),
     )
 
 

@@ -253,6 +253,8 @@ class RunFile:
         else:
             samples = content.problem.samples(seed, self._total(seed, graph, engine))
             problem = content.problem.split(samples, seed)
+            # the losses have theirs, and what is left to do goes by the exam and the recipe
+            samples = samples.without_rows()
         plans = prepare_each(
             [entry.build_all() for entry in content.wills],
             unplanned=getattr(engine, "unplanned", False),

@@ -26,6 +26,8 @@ Silos = Annotated[Count, Field(ge=2)]
 Answer = TypeVar("Answer")
 # The column that says which file a row is from.
 _SILO = "(silo)"
+# A table of more bytes than this is not kept once there are samples.
+_LARGE = 2**26
 
 
 def _glob_or_names(value: object) -> str:
@@ -124,7 +126,8 @@ class TableProblem(Section):
     partition: AnyPartition | None = None
     test_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
     entries: ClassVar[float] = 0.0  # what is read from a file is there already
-    _table: data.Table = PrivateAttr()
+    _kept: data.Table | None = PrivateAttr(None)
+    _again: Callable[[], data.Table] = PrivateAttr()
     _files: dict[str, Path] = PrivateAttr(default_factory=dict)
     _silos: tuple[str, ...] = PrivateAttr(())
 
@@ -138,7 +141,8 @@ class TableProblem(Section):
             if self.on_hosts:  # only hosts may read them
                 self._silos = tuple(self._files)
                 return self
-        self._table = self._read(folder)
+        self._again = partial(self._read, folder)
+        self._kept = self._again()
         self._check_columns()
         samples = _told((), lambda: self._select(None, 0))
         if self.loss == "logistic" and len(samples.classes) != 2:
@@ -150,6 +154,17 @@ class TableProblem(Section):
         if samples.silo is not None:
             self._silos = tuple(label_of(name) for name in np.unique(samples.silo).tolist())
         return self
+
+    @property
+    def _table(self) -> data.Table:
+        if self._kept is None:
+            self._kept = self._again()
+        return self._kept
+
+    def _release(self) -> None:
+        """Let go of a large table: the samples are made, and it can be read again."""
+        if self._kept is not None and sum(c.nbytes for c in self._kept.columns.values()) > _LARGE:
+            self._kept = None
 
     def _read(self, folder: Path) -> data.Table:
         if self.file is not None:
@@ -258,12 +273,13 @@ class TableProblem(Section):
         return self._select(self.test_fraction, seed, total)
 
     def split(self, samples: data.Samples, seed: int) -> Problem:
-        """Return the problem in which every silo has its own samples."""
+        """Return the problem in which every silo has its own samples; a large table is let go."""
         if self.partition is None:
             assert samples.silo is not None  # noqa: S101 - one of the two is there
             rows = partition.by_column(samples.silo)
         else:
             rows = self.partition.split(samples, self._table, seed)
+        self._release()
         return data.problem_of(
             samples, rows, loss=self.loss, l2=self.l2, delta=self.delta, weigh=self.weigh
         )

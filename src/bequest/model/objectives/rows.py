@@ -23,9 +23,29 @@ class DenseRows:
     """Samples as one array: losses by samples by features."""
 
     def __init__(self, parts: Sequence[Matrix], longest: int) -> None:
+        if len(parts) == 1:  # nothing to put beside it: the samples as they are
+            self.X = parts[0][None]
+            return
         self.X = np.zeros((len(parts), longest, parts[0].shape[1]))
         for row, part in enumerate(parts):
             self.X[row, : part.shape[0]] = part
+
+    @classmethod
+    def gathered(cls, members: Sequence[Any], longest: int) -> DenseRows:
+        """Return the samples of losses, which share them from now on where they own theirs.
+
+        Of two copies one is enough: a table may be most of what the memory holds. Losses give them
+        up one after the other, and the memory of zeros is taken as it is filled.
+        """
+        rows = object.__new__(cls)
+        rows.X = np.zeros((len(members), longest, members[0].X.shape[1]))
+        for row, member in enumerate(members):
+            part = rows.X[row, : member.X.shape[0]]
+            part[:] = member.X
+            if member.X.base is None:
+                part.setflags(write=False)
+                member.X = part
+        return rows
 
     @property
     def features(self) -> int:

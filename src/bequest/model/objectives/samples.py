@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, issparse
 from bequest.core.arrays import is_whole
 from bequest.errors import DimensionMismatch, InvalidObjective
 from bequest.model.objectives.base import Objective, Stack, checked, checked_scalar, refuse_extreme
-from bequest.model.objectives.rows import side_by_side
+from bequest.model.objectives.rows import DenseRows, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,7 +169,10 @@ class SampleStack(Stack):
     def __init__(self, members: Sequence[Any]) -> None:
         self.members: list[Any] = list(members)
         longest = max(m.y.size for m in members)
-        self.rows = side_by_side([m.X for m in members], longest)
+        if len(members) == 1 or issparse(members[0].X):
+            self.rows = side_by_side([m.X for m in members], longest)
+        else:
+            self.rows = DenseRows.gathered(members, longest)
         self.y = np.zeros((len(members), longest))
         self.weight = np.zeros((len(members), longest))
         for row, m in enumerate(members):
