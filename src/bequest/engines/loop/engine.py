@@ -245,7 +245,7 @@ class Execution:
     def _tell_the_oracle(self, node: Node, t: int) -> None:
         """Tell a will that knows x* (in studies) when it moves.
 
-        Of several changes after one round the first may be a loss: whoever leaves next does not
+        Of several changes after one round the first may be a loss: the node that leaves next does not
         know yet who comes.
         """
         moved = node.place is not None and node.place.arrange.target_moves
