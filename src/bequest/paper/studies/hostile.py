@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     Rng = np.random.Generator
 
 DEV = range(500)
-HELD_OUT = range(10_000, 10_540)
+HELD_OUT = range(40_000, 40_540)
 # held out too, with more unknowns than a whole Hessian fits into ten vectors for: of the others it
 # is one in seven
-LARGE = range(20_000, 20_315)
+LARGE = range(50_000, 50_315)
 # held out too, of losses that are not strongly convex: every family on every kind of graph 8 times
-FLAT = range(30_000, 30_240)
+FLAT = range(60_000, 60_240)
 # the largest network, and the last round at which a node may leave
 NODES, LAST = 20, 630
 MOST_LEAVERS = 4

@@ -20,7 +20,6 @@ from bequest.paper.report.sections.aims import (
     by_size,
     held,
     lawful,
-    sized,
     sound,
 )
 from bequest.paper.report.sections.base import Account, CsvRow, Item
@@ -37,6 +36,7 @@ from bequest.paper.report.sections.bed import (
     shares,
     times,
 )
+from bequest.paper.report.sections.sizes import sizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +49,7 @@ SHOWN = {
     "observed": "adaptive",
     "2 vectors": "adaptive, 2 vectors",
     "all branches": "adaptive, 2 vectors, all branches",
+    "statistics": "adaptive, statistics",
     "certified": "Legacy-GT, certified",
     "paper's oracle": "Legacy-GT, oracle",
 }
@@ -94,15 +95,22 @@ def tell(results: Sequence[Result]) -> Account:
             _by_stage(bed, stages, bed.ways[:1]),
             _by_stage(bed, stages, bed.ways[1:], fold="By stage, the other methods"),
             _by_kind(bed),
+            sizes(bed, SHOWN),
             *(_unknowns(part) for part in large),
             *(_convex(part) for part in flat),
             judged.table(rulings),
         ),
         checks=(
             *aimed(bed),
-            *(one for part in large for one in sized(part, ", the larger set")),
+            *(one for part in large for one in held(part, ", the larger set")),
             *(one for part in flat for one in held(part, ", not strongly convex")),
-            *(one for way in bed.ways if way == USUAL for one in held(bed, f", {way}", way)),
+            *(
+                one
+                for part, which in ((bed, ""), *((many, ", the larger set") for many in large))
+                for way in part.ways
+                if way == USUAL
+                for one in held(part, f"{which}, {way}", way)
+            ),
             *sound(bed, *large),
             *(one for part in flat for one in lawful(part)),
             judged.check(rulings, offered),
