@@ -245,8 +245,8 @@ class Execution:
     def _tell_the_oracle(self, node: Node, t: int) -> None:
         """Tell a will that knows x* (in studies) when it moves.
 
-        Of several changes after one round the first may be a loss: the node that leaves next does not
-        know yet who comes.
+        Of several changes after one round the first may be a loss: the node that leaves next does
+        not know yet who comes.
         """
         moved = node.place is not None and node.place.arrange.target_moves
         if node.will is not None and node.will.needs_oracle and moved and t in self.plan.counted:
