@@ -42,7 +42,7 @@ def regression(rng, d, *, redundant=False):
 
 
 @pytest.mark.parametrize(
-    ("first", "most", "usual"), [(3, 2.0, 0.8), (40, 1.2, 0.2), (300, 1.2, 0.2)]
+    ("first", "most", "usual"), [(3, 2.0, 0.8), (40, 1.2, 0.2), (80, 1.2, 0.2)]
 )
 def test_an_intercept_without_a_penalty_costs_no_exactness(first, most, usual):
     """Better than the paper's anchor, and by far if there was time to see anything."""
@@ -63,6 +63,17 @@ def test_an_intercept_without_a_penalty_costs_no_exactness(first, most, usual):
         gains.append(errors["adaptive"] / errors[bq.wills.Consensus().title])
     assert max(gains) <= most
     assert np.median(gains) <= usual
+
+
+def test_late_exits_with_a_free_intercept_are_remembered_to_rounding():
+    for seed in range(6):
+        run = bq.solve(
+            silos(np.random.default_rng(seed)),
+            GRAPH,
+            departures=[bq.Departure(1, 300), bq.Departure(4, 310)],
+            rounds=310,
+        )
+        assert run.limit_error < 1e-13
 
 
 @pytest.mark.parametrize("redundant", [False, True])
@@ -227,3 +238,25 @@ def test_a_sketch_that_leaves_out_nothing_of_its_loss_has_no_floor(seed, convex,
     assert one.dim > 15
     off = np.linalg.norm(one.curved.T @ (run.surrogate_minimiser - one.optimum))
     assert off <= most * one.scale
+
+
+@pytest.mark.parametrize(
+    "will", [bq.wills.Adaptive(), bq.wills.FullHessian(), bq.wills.Drift(1)], ids=lambda w: w.title
+)
+def test_a_slope_that_no_curvature_meets_does_not_run_away(will):
+    """An outlier stays in Huber's linear zone all the way, and the survivor is not curved there."""
+    outlier = bq.Huber(np.array([[30.0, 0.0], [0.0, 1.0]]), np.array([3.0, 50.0]), delta=1.0)
+    other = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    survivor = bq.Huber(other, np.array([1.0, 0.0, 1.0, 1.0]), delta=1.0)
+    run = bq.solve(
+        bq.Problem([outlier, survivor]),
+        bq.graphs.complete(2),
+        departures=[bq.Departure(0, 3)],
+        rounds=2000,
+        will=will,
+    )
+    assert run.status is bq.Status.CONVERGED
+    forgotten = 49.5  # the way from the optimum of all to that of the survivor
+    assert run.limit_error < forgotten
+    (record,) = run.departures
+    assert record.legacy.curvature[1] <= outlier.curvature.b * (1 + 1e-12)

@@ -24,7 +24,13 @@ from bequest.core.arrays import is_whole, norm
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Will
-from bequest.model.wills.products import TURNED, hessian_products, looks_homeward, size_of
+from bequest.model.wills.products import (
+    TURNED,
+    hessian_products,
+    looks_homeward,
+    size_of,
+    still_falling,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +45,8 @@ _ROUNDING = 1e-10
 _ISOTROPIC = 1e-12
 # How many directions show what a sketch leaves out, and the most it gets of the sketch's least.
 _PROBES, _BELOW = 8, 0.9
+# Where a memory has less than this part of the largest curvature it is taken for flat.
+_FLAT = 1e-8
 # No Hessian of more unknowns is put together from products.
 _DENSE = 2000
 
@@ -119,6 +127,10 @@ class Drift(Will):
             return estate.anchored_at(anchor)
         low = _elsewhere(estate, wide.T @ product, rank)
         factor = sketch.nystrom(product[:, :rank], Q, low=low, high=curvature.b)
+        curved = sketch.orthonormal(factor.T, rank=rank) if factor.size else factor
+        if low < _FLAT * curvature.b and still_falling(estate, anchor, curved) is not None:
+            low = sketch.HELD * curvature.b
+            factor = sketch.nystrom(product[:, :rank], Q, low=low, high=curvature.b)
         return estate.anchored_at(anchor, low, factor)
 
 
@@ -149,6 +161,9 @@ class FullHessian(Will):
         if above.max() <= _ISOTROPIC * curvature.b:  # two vectors say it all
             above[:] = 0.0
         factor = basis[:, above > 0] * np.sqrt(above[above > 0])
+        falling = still_falling(estate, anchor, basis[:, above > _FLAT * curvature.b])
+        if falling is not None:
+            factor = np.column_stack([factor, falling * np.sqrt(sketch.HELD * curvature.b)])
         legacy = estate.anchored_at(anchor, curvature.a, factor)
         return Bequest("full", f"{_where(estate)}, with the whole Hessian", legacy, anchor)
 

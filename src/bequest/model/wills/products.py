@@ -26,6 +26,8 @@ _GAUSS = tuple(
 _BESIDE = 0.2
 # So little of the loss's gradient at the ends of the way may be lost to clipping.
 _CLIPPED = 1e-4
+# Less than this part of a slope is rounding: the memory is curved wherever the loss falls.
+_FALLING = 1e-6
 
 
 def hessian_products(estate: Estate, anchor: Vector, Q: Matrix) -> Matrix | None:
@@ -119,3 +121,19 @@ def _length(estate: Estate, anchor: Vector) -> float:
 def size_of(estate: Estate) -> float:
     """Return the length that a node's rounding is a part of."""
     return norm(estate.x) + norm(estate.x - estate.start)
+
+
+def still_falling(estate: Estate, anchor: Vector, basis: Matrix) -> Vector | None:
+    """Return the direction in which a memory without curvature there would fall for ever, or None.
+
+    Of a convex loss that is no quadratic, and that nothing holds: its slope at the anchor, beside
+    the directions in which the memory is curved (``basis``, orthonormal). A sample of Huber's that
+    is in its linear zone all the way has such a slope, though the loss itself ends somewhere.
+    """
+    curvature = estate.objective.curvature
+    if estate.setting.mu < 0 or curvature.a > 0 or estate.objective.constant_hessian:
+        return None
+    slope = estate.objective.gradient(anchor)
+    beside = slope - basis @ (basis.T @ slope)
+    beside -= basis @ (basis.T @ beside)
+    return beside / norm(beside) if norm(beside) > _FALLING * norm(slope) else None
