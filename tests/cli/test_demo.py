@@ -25,7 +25,7 @@ def outcome():
 
 
 def columns_of(outcome, schedule="late"):
-    runs = {ending.will: ending.score for ending in outcome.under(schedule)}
+    runs = {f"{run.will}, 10.4 kB": run.score for run in outcome.under(schedule)}
     return {schedule: {"nobody left": outcome.nobody_left, **runs}}
 
 
@@ -45,13 +45,16 @@ def test_the_demo_prints_tables_and_draws_a_figure(bequest, tmp_path, short):
         rows.setdefault(line.split("  ")[0], []).append(line)
     assert len(rows["nobody left"]) == len(rows["classic"]) == 2
     header = next(line.split() for line in lines if line.startswith("will"))
-    assert header == ["will", "sent", "right", *"0123456789"]
+    assert header == ["will", "sent", "kB", "right", *"0123456789"]
     classic = dict(zip(header, rows["classic"][0].split(), strict=True))
     assert classic["7"] == classic["3"] == classic["8"] == "0"
     assert float(classic["right"]) < 75
-    assert classic["sent"] == "0"
+    assert classic["sent"] == classic["kB"] == "0"
     for will in list(digits.WILLS)[1:]:
         assert len(rows[will]) == 2
+        for row in rows[will]:  # doubles, a header, and what rounding to 100 bytes hides
+            sent, kilobytes, *_ = map(float, row.removeprefix(will).split())
+            assert 0 <= 1000 * kilobytes - 8 * 650 * sent <= 150
         assert len([line for line in lines if line.startswith(f"{will}: 7 to ")]) == 2
     assert (folder / "digits.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert "<svg" in (folder / "digits.svg").read_text()
@@ -117,6 +120,15 @@ def test_a_recall_of_zero_is_written_out(outcome):
     drawn = figure.draw(outcome.runs[0].run, columns_of(outcome), title="title")
     classic = drawn.axes[2]
     assert [text.get_text() for text in classic.texts].count("0") == 3
+
+
+def test_a_will_may_send_more_early_than_late(outcome):
+    columns = columns_of(outcome) | {"early": {}}
+    for number, (name, score) in enumerate(columns["late"].items()):
+        columns["early"][f"{name}, {number} kB"] = score
+    drawn = figure.draw(outcome.runs[1].run, columns, title="title")
+    captions = [axes.texts[-2].get_text() for axes in drawn.axes[1:]]
+    assert captions == [*columns["late"], *columns["early"]]
 
 
 def test_nothing_is_cut_off_and_captions_do_not_touch(outcome):

@@ -9,6 +9,7 @@ from bequest.cli.live import watching
 from bequest.cli.terminal import Meter, Terminal, table
 from bequest.demo import cluster, digits
 from bequest.engines import Ray
+from bequest.model import wills
 from bequest.view.page import page_of
 from bequest.view.reading import shown
 from bequest.view.scenery import staged
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bequest.data import Score
-    from bequest.demo.digits import Comparison
+    from bequest.demo.digits import Comparison, ScoredRun
 
 _NOBODY = "nobody left"
 
@@ -45,6 +46,7 @@ def demonstrate(*, seed: int, folder: Path) -> None:
                 out.print(f"{scored.will}: {told}")
     out.print(
         f"\n{_legend(comparison)}\n"
+        f"{wills.Adaptive().title}: the default will\n"
         "... to ...: which silo bequeathed to which, and which memory the will chose"
     )
     for scored in comparison.runs:
@@ -115,7 +117,7 @@ def demonstrate_for_real(*, seed: int, address: str | None) -> None:
 
 def _legend(comparison: Comparison) -> str:
     return (
-        "sent: the largest farewell, in vectors as long as the model\n"
+        "sent: the largest farewell, in vectors as long as the model; kB: in 1000 bytes\n"
         f"right: percent of the {comparison.exam.y.size} test images that the survivors' mean "
         "model gets right\n"
         "0 to 9: the same for the images of one digit (recall)\n"
@@ -124,11 +126,12 @@ def _legend(comparison: Comparison) -> str:
 
 
 def _table(comparison: Comparison, schedule: str) -> object:
-    rows = [[_NOBODY, "", *_percent(comparison.nobody_left)]]
+    rows = [[_NOBODY, "", "", *_percent(comparison.nobody_left)]]
     for scored in comparison.under(schedule):
-        largest = max(record.vectors for record in scored.run.departures)
-        rows.append([scored.will, f"{largest:g}", *_percent(scored.score)])
-    return table(["will", "sent", "right", *comparison.exam.classes], rows, text=(0,))
+        vectors, size = scored.sent
+        rows.append([scored.will, f"{vectors:g}", _kilobytes(size), *_percent(scored.score)])
+    headers = ["will", "sent", "kB", "right", *comparison.exam.classes]
+    return table(headers, rows, text=(0,), dense=True)
 
 
 def _percent(score: Score) -> list[str]:
@@ -142,7 +145,7 @@ def _draw(comparison: Comparison, folder: Path) -> list[Path]:
     columns = {
         f"{schedule}: after rounds {_listed(rounds)}": {
             _NOBODY: comparison.nobody_left,
-            **{scored.will: scored.score for scored in comparison.under(schedule)},
+            **{_sized(scored): scored.score for scored in comparison.under(schedule)},
         }
         for schedule, rounds in digits.SCHEDULES.items()
     }
@@ -156,12 +159,21 @@ def _draw(comparison: Comparison, folder: Path) -> list[Path]:
     return figure.save(drawn, folder, "digits")
 
 
+def _sized(scored: ScoredRun) -> str:
+    """Return the name of a will, and what its largest farewell weighs."""
+    return f"{scored.will}, {_kilobytes(scored.sent[1])} kB"
+
+
+def _kilobytes(size: int) -> str:
+    return f"{size / 1000:.1f}" if size else "0"
+
+
 def _title(comparison: Comparison) -> str:
     """Return what the figure shows most clearly: what happens if the silos leave early."""
-    forgotten, paper, drift, *_ = (scored.score.accuracy for scored in comparison.under("early"))
+    forgotten, paper, *_, default = (one.score.accuracy for one in comparison.under("early"))
     return (
         f"Three silos leave early with their digits: {forgotten:.0%} right if they are forgotten, "
-        f"{paper:.0%} with the paper's legacy, {drift:.0%} with the drift's"
+        f"{paper:.0%} with the paper's legacy, {default:.0%} with the default's"
     )
 
 

@@ -32,10 +32,20 @@ class Terminal(Console):
         raise BrokenPipeError
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, text: Sequence[int]) -> Table:
-    """Return a table; the columns ``text`` are aligned left, the others are numbers."""
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    text: Sequence[int],
+    dense: bool = False,
+) -> Table:
+    """Return a table; the columns ``text`` are aligned left, the others are numbers.
+
+    A dense one has a single blank between its columns, so that many fit into a narrow terminal.
+    """
     result = Table(
         box=box.SIMPLE_HEAD,
+        padding=(0, 0 if dense else 1),
         collapse_padding=True,
         pad_edge=False,
         show_edge=False,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DIGITS = tuple(range(10))
 LEAVERS = (7, 3, 8)
 SCHEDULES = {"late": (300, 600, 900), "early": (50, 100, 150)}
-# title -> will; the one that forgets comes first
+# title -> will, by size; the one that forgets comes first, the default last
 WILLS: Mapping[str, Will] = {
     will.title: will
     for will in (
@@ -44,6 +44,7 @@ WILLS: Mapping[str, Will] = {
         wills.Adaptive(rule="certified"),
         wills.Drift(),
         wills.Drift(rank=4),
+        wills.Adaptive(),
     )
 }
 CHORDS = 6
@@ -65,6 +66,12 @@ class ScoredRun:
     run: Run
     score: Score
     unsettled: int
+
+    @property
+    def sent(self) -> tuple[float, int]:
+        """The largest farewell: how many vectors it carried, and its payload in bytes."""
+        records = self.run.departures
+        return max(one.vectors for one in records), max(one.bytes for one in records)
 
 
 @dataclass(frozen=True, slots=True)

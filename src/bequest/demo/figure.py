@@ -42,7 +42,8 @@ def draw(
     Args:
         run: the run whose heirs are drawn.
         columns: heading -> name of a model -> its score; the first model is the reference, drawn
-            behind the others as an outline.
+            behind the others as an outline. A model has the same place in every column, but its
+            name may say something else there.
         title: what the figure shows.
         subtitle: the setting.
 
@@ -53,8 +54,8 @@ def draw(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    names = list(next(iter(columns.values())))
-    tall = _HEAD + _ROW * len(names) + _FOOT
+    rows = max(len(scores) for scores in columns.values())
+    tall = _HEAD + _ROW * rows + _FOOT
     figure = Figure(figsize=(_WIDE, tall), dpi=150, facecolor="white")
     FigureCanvasAgg(figure)
     _network(figure.add_axes((0.01, _FOOT / 2 / tall, 0.385, 1 - (_HEAD + _FOOT / 2) / tall)), run)
@@ -64,13 +65,14 @@ def draw(
     for place, (heading, scores) in enumerate(columns.items()):
         x = left + place * (width + gap)
         figure.text(x, 1 - _HEAD / tall, heading, fontsize=9.5, color=_INK)
-        for row, name in enumerate(names):
+        reference = next(iter(scores.values()))
+        for row, (name, score) in enumerate(scores.items()):
             bottom = 1 - (_HEAD + _ROW * (row + 1)) / tall
             axes = figure.add_axes((x, bottom, width, 0.62 * _ROW / tall))
             colour = _COLOURS[row % len(_COLOURS)]
-            _bars(axes, scores[name], scores[names[0]], leavers, colour=colour)
-            _caption(axes, name, scores[name].accuracy)
-            if row < len(names) - 1:
+            _bars(axes, score, reference, leavers, colour=colour)
+            _caption(axes, name, score.accuracy)
+            if row < len(scores) - 1:
                 axes.tick_params(labelbottom=False)
     _head(figure, title, subtitle, left=0.025)
     return figure
