@@ -400,6 +400,104 @@ def test_names_that_are_no_silos_are_told_with_those_that_are(
     assert remedy in result.stderr
 
 
+@pytest.fixture
+def numbered(tmp_path, run_file, people):
+    """Write a run file of a table whose towns are called by these numbers."""
+
+    def write(names, *, rest=""):
+        text = people.read_text()
+        for town, name in zip(("Bonn", "Oslo", "Rome"), names, strict=True):
+            text = text.replace(town, name)
+        people.write_text(text)
+        return run_file(rest=rest)
+
+    return write
+
+
+def leaves(node):
+    return f"[departures]\nevents = [{{node = {node}, round = 30}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "node"),
+    [
+        (("1", "2", "3"), '"2"', 1),  # the silo of that name, not node 2
+        (("1", "2", "3"), "0", 0),  # no silo is called 0
+        (("0", "1", "2"), "2", 2),  # both are the same
+        (("101", "102", "103"), '"103"', 2),
+        (("101", "102", "103"), "2", 2),
+    ],
+)
+def test_a_silo_called_by_a_number_is_meant_in_quotes(numbered, names, given, node):
+    file = load(numbered(names, rest=leaves(given)))
+    assert file.silos == names
+    (event,) = file.content.departures.events
+    assert event.node == node
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "what", "remedy"),
+    [
+        (
+            ("1", "2", "3"),
+            "2",
+            'may be silo "2", which is node 1, or node 2, which is silo "3"',
+            'Write "2" in quotes for the one, or "3" for the other',
+        ),
+        (
+            ("101", "102", "103"),
+            "103",
+            'is 103, but nodes are numbered 0..2; silo "103" is node 2',
+            'Write "103" in quotes',
+        ),
+        (("101", "102", "103"), '"104"', 'names "104", which is no silo', "Did you mean"),
+        (("101", "102", "103"), '"2"', 'names "2", which is no silo', "101, 102, 103"),
+        (
+            ("Bonn", "Oslo", "Rome"),
+            '"2"',
+            'is "2", but must be a whole number',
+            "Remove the quotes",
+        ),
+    ],
+)
+def test_a_number_that_may_be_a_node_or_a_silo_is_refused(numbered, names, given, what, remedy):
+    with pytest.raises(InvalidRunFile) as refused:
+        load(numbered(names, rest=leaves(given)))
+    assert f"departures.events[0].node: {what}" in refused.value.what
+    assert remedy in refused.value.remedy
+
+
+def test_keys_and_edges_name_silos_that_are_called_by_numbers(numbered):
+    ray = "[engine]\nkind = 'ray'\n[engine.placement]\n1 = 'a'\n2 = 'a'\n3 = 'b'\n"
+    will = "[[wills]]\nkind = 'classic'\n[wills.nodes]\n3 = {kind = 'forgetful'}\n"
+    path = numbered(("1", "2", "3"), rest=ray + will)
+    path.write_text(
+        path.read_text().replace('"complete"', '"edges"\nedges = [["1", "2"], ["2", "3"]]')
+    )
+    file = load(path)
+    assert file.content.engine.placement == {0: "a", 1: "a", 2: "b"}
+    assert file.wills == ["classic; 3: forgetful"]
+    assert file.content.graph.edges == [[0, 1], [1, 2]]
+    path.write_text(path.read_text().replace('["2", "3"]', "[2, 3]"))
+    with pytest.raises(InvalidRunFile, match=r'may be silo "2", which is node 1, or node 2'):
+        load(path)
+
+
+def test_a_silo_called_007_is_not_node_7(tmp_path, people):
+    whole = people.read_text().splitlines()
+    for number in range(3):
+        rows = [whole[0], *whole[1 + number :: 3]]
+        (tmp_path / f"00{number + 1}.csv").write_text("\n".join(rows) + "\n")
+    path = tmp_path / "run.toml"
+    text = RUN.format(problem=LOGISTIC, top="", rest=leaves(2))
+    text = text.replace('file = "people.csv"', 'files = "00*.csv"').replace('silo = "town"', "")
+    path.write_text(text.replace('["name"]', '["name", "town"]'))
+    with pytest.raises(InvalidRunFile, match='may be silo "002", which is node 1, or node 2'):
+        load(path)
+    path.write_text(path.read_text().replace("node = 2", 'node = "002"'))
+    assert load(path).content.departures.events[0].node == 1
+
+
 def test_reports_and_results_name_silos(bequest, run_file):
     path = run_file(rest=BY_NAME)
     said = bequest("run", path).stdout
