@@ -522,6 +522,35 @@ def test_the_log_of_named_silos_is_replayed_and_shown_with_names(bequest, run_fi
     assert shown.document["network"]["names"] == ["Bonn", "Oslo", "Rome"]
 
 
+@pytest.mark.parametrize("per_silo", [False, True])
+def test_a_category_that_only_test_rows_have_ends_no_seed(
+    bequest, run_file, people, tmp_path, per_silo
+):
+    """One row of 90 is of its own category, and one lacks it: some seeds keep these for testing."""
+    heads, *rows = people.read_text().splitlines()
+    ward = ["ab"[row % 2] for row in range(90)]
+    ward[4], ward[8] = "rare", ""
+    heads, rows = f"{heads},ward", [f"{row},{w}" for row, w in zip(rows, ward, strict=True)]
+    people.write_text("\n".join([heads, *rows]) + "\n")
+    for town in ("Bonn", "Oslo", "Rome"):
+        mine = [row for row in rows if row.startswith(town)]
+        (tmp_path / f"{town}.csv").write_text("\n".join([heads, *mine]) + "\n")
+    text = LOGISTIC + 'test_fraction = 0.5\nimpute = "mean"\ncategories = { ward = "agree" }\n'
+    path = run_file(text, top="seeds = [0, 1, 2, 3]")
+    if per_silo:
+        text = path.read_text().replace('file = "people.csv"', 'files = "[BOR]*.csv"')
+        path.write_text(text.replace('silo = "town"', "").replace('["name"]', '["name", "town"]'))
+    held_out = set()  # which of the two only test rows have, with some seed
+    for job in load(path).jobs():
+        features = job.samples.recipe.features
+        assert features[-4:] == ("ward=a", "ward=b", "ward=rare", "ward=(missing)")
+        held_out.update(np.flatnonzero(job.samples.exam.X[:, -3:-1].any(axis=0)).tolist())
+    assert held_out == {0, 1}
+    found = bequest("run", path, "--json")
+    assert found.exit_code == 0, found.output
+    assert len(json.loads(found.stdout)["runs"]) == 4
+
+
 def test_a_large_table_is_let_go_and_read_again_if_it_is_needed(run_file, monkeypatch):
     from bequest.runfile import tables
 
