@@ -1,6 +1,8 @@
 """[problem] kind = "table": a user's own data in a run file."""
 
+import ast
 import json
+import re
 
 import numpy as np
 import pytest
@@ -235,7 +237,12 @@ PARTITION = 'loss = "softmax"\n[problem.partition]\n'
         (
             NAMED,
             'people.csv: "name" is text, and nothing says what to do about it.',
-            'leave it out with ignore: ["name"]',
+            'Leave it out with ignore = ["name"], ',
+        ),
+        (
+            NAMED + 'features = ["name"]',
+            'is "p0", which is not a number.',
+            'categories = { name = "agree" } in a run file, categories={"name": "agree"} in Python',
         ),
         (
             NAMED + 'ignore = ["nam"]',
@@ -281,6 +288,34 @@ def test_mistakes_name_the_key_and_the_remedy(run_file, problem, what, remedy):
     assert str(path) in caught.value.what
     assert what in caught.value.what
     assert remedy in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["name", "blood group", 'a "quoted" name', "Größe"])
+def test_the_remedy_for_a_column_of_text_can_be_pasted(run_file, people, name):
+    quoted = name.replace('"', '""')
+    people.write_text(people.read_text().replace(",name,", f',"{quoted}",'))
+    with pytest.raises(InvalidRunFile) as refused:
+        load(run_file(NAMED))
+    remedy = refused.value.remedy
+    ignore, categories = re.search(
+        r"(ignore = .*), name the.*: (categories = .*) in a r", remedy
+    ).groups()
+    assert len(load(run_file(f"{NAMED}{ignore}\n"))) == 1
+    file = load(run_file(f"{NAMED}{categories}\n"))
+    assert file.content.problem.categories == {name: "agree"}
+    (python,) = re.findall(r"categories=(\{.*\}) in Python", remedy)
+    assert ast.literal_eval(python) == {name: "agree"}
+
+
+@pytest.mark.parametrize("cell", ["", "nan"])
+def test_the_remedy_for_a_missing_number_can_be_pasted(run_file, people, cell):
+    heads, first, *rows = people.read_text().splitlines()
+    town, who, _, *others = first.split(",")
+    people.write_text("\n".join([heads, ",".join([town, who, cell, *others]), *rows]) + "\n")
+    with pytest.raises(InvalidRunFile) as refused:
+        load(run_file())
+    (impute,) = re.findall(r'impute = "mean"', refused.value.remedy)
+    assert load(run_file(f"{LOGISTIC}{impute}\n")).content.problem.impute == "mean"
 
 
 def test_a_file_that_is_not_there(run_file, people):

@@ -279,7 +279,12 @@ def test_rows_to_test_on_say_which_categories_there_are(silo, given):
             "no column besides",
             "one feature",
         ),
-        (CSV, {"label": "ill"}, 'people.csv: "town" is text, and nothing says', 'ignore: ["town"]'),
+        (
+            CSV,
+            {"label": "ill"},
+            'people.csv: "town" is text, and nothing says',
+            'ignore = ["town"]',
+        ),
         (CSV, {"label": "ill", "ignore": "town"}, "ignore is 'town', which is no list", '["town"]'),
         (CSV, {"label": "ill", "features": ["ill"]}, "is the label, and a feature", "Remove"),
         (CSV, {"label": "ill", "features": ["age", "age"]}, "named twice", "once"),
