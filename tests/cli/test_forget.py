@@ -120,7 +120,7 @@ def test_a_silo_called_by_a_number_is_forgotten_by_its_name(folder, bequest):
     assert bequest("run", path, *recorded).exit_code == 0
     found = bequest("forget", path, "0", *recorded, "--run", 1, "-o", folder / "new")
     assert found.exit_code == 2
-    assert 'Silos go by their names here: node 0 is "1". The silos are 1, 2, 3, 4.' in found.stderr
+    assert 'Silos go by their names: node 0 is "1". The silos are 1, 2, 3, 4.' in found.stderr
     found = bequest("forget", path, "3", *recorded, "--run", 1, "-o", folder / "new")
     assert found.exit_code == 0, found.output
     assert "silo 3 (node 2): " in found.output

@@ -125,10 +125,10 @@ def _node(file: RunFile, silo: str) -> int:
     if silo in names:
         return names.index(silo)
     known = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    remedy = f"The silos are {known}."
-    if silo.isdecimal() and silo in map(str, range(len(names))):
-        remedy = f'Silos go by their names here: node {silo} is "{names[int(silo)]}". {remedy}'
-    raise UnknownNode(f'There is no silo "{silo}".', remedy=remedy)
+    meant = ""
+    if silo in map(str, range(len(names))):
+        meant = f'Silos go by their names: node {silo} is "{names[int(silo)]}". '
+    raise UnknownNode(f'There is no silo "{silo}".', remedy=f"{meant}The silos are {known}.")
 
 
 def _places(output: Path) -> tuple[Path, Path]:
