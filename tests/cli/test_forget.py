@@ -108,6 +108,27 @@ def test_what_is_not_on_record_cannot_be_forgotten(folder, bequest):
     assert "no record of run 1" in found.stderr
 
 
+def test_a_silo_called_by_a_number_is_forgotten_by_its_name(folder, bequest):
+    table, path = folder / "people.csv", folder / "run.toml"
+    heads, *rows = table.read_text().splitlines()
+    number = {"B": "1", "O": "2", "R": "3", "S": "4"}
+    table.write_text("\n".join([heads, *(number[row[0]] + row[1:] for row in rows)]) + "\n")
+    path.write_text(
+        path.read_text().replace("node = 1", 'node = "3"').replace("node = 2", "node = 0")
+    )
+    recorded = ("--record", folder / "runs")
+    assert bequest("run", path, *recorded).exit_code == 0
+    found = bequest("forget", path, "0", *recorded, "--run", 1, "-o", folder / "new")
+    assert found.exit_code == 2
+    assert 'Silos go by their names: node 0 is "1". The silos are 1, 2, 3, 4.' in found.stderr
+    found = bequest("forget", path, "3", *recorded, "--run", 1, "-o", folder / "new")
+    assert found.exit_code == 0, found.output
+    assert "silo 3 (node 2): " in found.output
+    receipt = json.loads((folder / "new" / "receipt.json").read_text())
+    assert (receipt["silo"], receipt["node"]) == ("3", 2)
+    assert bq.load_model(folder / "new" / "model.json").silos["3"] == "forgotten"
+
+
 def test_a_withdrawal_is_what_a_run_with_a_forget_event_ends_at():
     problem = bq.problems.quadratics(n=6, dim=3, mu=1.0, L=4.0, seed=1)
     graph = bq.graphs.ring(6)

@@ -176,3 +176,5 @@ def test_an_estimator_becomes_a_model_of_the_same_numbers(tmp_path):
         number.predict_proba(X)
     with pytest.raises(ValueError, match="needs 3 columns"):
         number.predict(X[:, :2])
+    number.save(tmp_path / "model.json")  # as joblib.dump does; the command asks for --overwrite
+    assert bq.load_model(tmp_path / "model.json").loss == "huber"

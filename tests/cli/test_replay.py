@@ -10,6 +10,7 @@ import time
 import pytest
 
 from bequest.journal import FORMAT, line_of
+from bequest.runfile import understand
 
 EVERY_KIND = """
 [departures]
@@ -445,12 +446,25 @@ def test_a_log_says_how_nodes_iterated_also_where_the_run_file_does_not(
 
 
 def test_momentum_and_shrinking_steps_are_in_the_log(bequest, write, tmp_path):
-    given = "[method]\nmomentum = 0.5\nhalf = 300\n"
+    given = "[method]\nkind = 'gradient-tracking'\nmomentum = 0.5\nhalf = 300\n"
     bequest("run", write(rest=given + WILLS), "--engine", "loop", "--log", tmp_path / "logs")
     log = next((tmp_path / "logs").glob("*.jsonl"))
     run = json.loads(lines_of(log)[0])["run"]
     assert run["method"] == {"kind": "gradient-tracking", "half": 300, "momentum": 0.5}
     assert "every state identical" in bequest("replay", log).stdout
+
+
+def test_shrinking_steps_of_the_default_method_are_in_the_log(bequest, write, tmp_path):
+    given = "[method]\nhalf = 300\n"
+    path = write(rest=given + WILLS)
+    bequest("run", path, "--engine", "loop", "--log", tmp_path / "logs")
+    log = next((tmp_path / "logs").glob("*.jsonl"))
+    run = json.loads(lines_of(log)[0])["run"]
+    assert run["method"] == {"kind": "nids", "metric": "hessian", "half": 300}
+    assert "every state identical" in bequest("replay", log).stdout
+    # the method of the log counts, also if another one would be chosen by now
+    kept = understand(run["toml"], path, method=run["method"] | {"metric": "scalar"})
+    assert kept.content.method.build().method.metric == "scalar"
 
 
 # --- runs that end badly -----------------------------------------------------------------------

@@ -34,6 +34,22 @@ def test_the_table_compares_the_wills(bequest, write):
     assert float(row[3]) < 1
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("kind = 'exact-diffusion'\nmixing = 0.5", "ExactDiffusion(mixing=0.5)"),
+        ("kind = 'gradient-tracking'", "GradientTracking()"),
+        (
+            "kind = 'nids'\nsafety = 0.5\nhalf = 90",
+            "Decaying(method=NIDS(metric='scalar', safety=0.5), half=90)",
+        ),
+    ],
+)
+def test_methods_are_told_without_options_that_were_left_open(bequest, write, options, said):
+    result = bequest("run", write(rest=f"[method]\n{options}\n"))
+    assert f"method: {said}\n" in result.stdout
+
+
 def test_several_seeds_show_median_and_worst(bequest, write):
     result = bequest("run", write(top="seeds = [1, 2, 3]", rest=TWO + WILLS))
     assert result.exit_code == 0

@@ -22,6 +22,16 @@ def test_momentum_and_shrinking_steps_go_around_a_method(write):
     assert load(around).content.method.build() == methods.Decaying(rolling, 100)
 
 
+def test_steps_that_shrink_alone_are_those_of_the_default_method(write):
+    (job,) = load(write()).jobs()
+    assert type(job.plan.method) is bq.methods.NIDS
+    (halved,) = load(write(rest="[method]\nhalf = 100")).jobs()
+    assert halved.plan.method == bq.methods.Decaying(job.plan.method, 100)
+    (tracked,) = load(write(rest="[method]\nstep = 0.1\nmomentum = 0.5")).jobs()
+    tracking = bq.methods.GradientTracking(0.1)
+    assert tracked.plan.method == bq.methods.Momentum(tracking, 0.5)
+
+
 def refused(path):
     with pytest.raises(InvalidRunFile) as caught:
         load(path)
@@ -48,11 +58,18 @@ def refused(path):
             "",
             "[method]\nkind = 'nids'\nmomentum = 0.5",
             "method: Momentum is given to NIDS, which it can make diverge.",
-            "or the method without momentum",
+            'Use kind = "gradient-tracking" or kind = "diging", or the method without momentum.',
         ),
         ("", "[method]\nhalf = 0", "method: half is 0.", "a whole number >= 1"),
-        ("", "[method]\nmomentum = 1", "method: momentum is 1.0.", "below 1"),
-        ("", "[method]\nmomentum = 0.5\nhalf = 100", None, None),
+        ("", "[method]\nhalf = 1.5", "method.half: is 1.5, but must be a whole number.", "Write a"),
+        ("", "[method]\nkind = 'diging'\nmomentum = 1", "method: momentum is 1.0.", "below 1"),
+        (
+            "",
+            "[method]\nmomentum = 0.5\nhalf = 100",
+            "method: has momentum, which is not for the default method, NIDS.",
+            'Add kind = "gradient-tracking" or kind = "diging", or remove momentum.',
+        ),
+        ("", "[method]\nstep = 0.1\nmomentum = 0.5\nhalf = 100", None, None),
         ("", "[method]\nsteps = 0.1", "method.steps: is not a known key.", "Did you mean step?"),
         ("", "[departure]\n", "departure: is not a known key.", "Did you mean departures?"),
         (
@@ -475,7 +492,8 @@ def test_every_block_of_the_documentation_is_a_run_file(root, write, tmp_path):
 
 
 def test_the_documentation_names_every_kind(root):
-    from bequest.runfile.schema import GRAPHS, METHODS, PROBLEMS, WILLS
+    from bequest.runfile.iterating import METHODS
+    from bequest.runfile.schema import GRAPHS, PROBLEMS, WILLS
     from bequest.runfile.tables import PARTITIONS
 
     text = (root / "docs" / "run-file.md").read_text()

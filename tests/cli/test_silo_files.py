@@ -252,7 +252,7 @@ def test_texts_of_which_nothing_is_said_are_refused(bequest, write, folder, on_h
     words = " ".join(result.stderr.split())
     assert '"ward" is text, and nothing says what to do about it' in words
     assert not (folder / "models").exists()
-    assert 'leave it out with ignore: ["ward"]' in words
+    assert 'Leave it out with ignore = ["ward"]' in words
     assert ("bonn.csv" in words) or ("oslo.csv" in words)
     assert bequest("run", write(FILES + said)).exit_code == 0
     wrong = bequest("run", write(FILES.replace("ward", "wrd") + said))

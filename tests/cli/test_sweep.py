@@ -63,6 +63,45 @@ def test_what_belongs_to_single_runs_is_refused_with_a_sweep(write, tmp_path, be
 POINTS = "[[sweep]]\nrounds = 100\nproblem.L = 2.0\n[[sweep]]\nrounds = 200\nproblem.L = 8.0\n"
 
 
+def test_results_of_a_sweep_are_for_plot_and_not_for_view(write, tmp_path, bequest):
+    path, results = write(rest=SWEEP), tmp_path / "sw.json"
+    assert bequest("run", path, "-o", results).exit_code == 0
+    found = bequest("view", results, "-o", tmp_path / "page.html")
+    assert found.exit_code == 2
+    assert "sw.json has a [sweep]" in found.stderr
+    assert "is not what bequest run" not in found.stderr
+    assert "bequest plot draws it" in found.stderr
+    assert not (tmp_path / "page.html").exists()
+    assert bequest("plot", results, "-o", tmp_path / "curves.svg").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        "[sweep]\nproblem.l2 = [0.1, 1.0]\nrounds = [9]\n",
+        "[[sweep]]\nproblem.l2 = 0.1\nrounds = 9\n",
+    ],
+)
+def test_the_table_of_a_sweep_is_described(tmp_path, bequest, sweep):
+    rows = "\n".join(f"{'ab'[row % 2]},{row},{row % 3 == 0:d}" for row in range(12))
+    (tmp_path / "people.csv").write_text(f"town,age,ill\n{rows}\n")
+    path = tmp_path / "sw.toml"
+    problem = "kind = 'table'\nfile = 'people.csv'\nlabel = 'ill'\nloss = 'logistic'\n"
+    graph = "[graph]\nkind = 'complete'\n"
+    path.write_text(f"[problem]\n{problem}silo = 'town'\n{graph}{sweep}")
+    found = bequest("data", path, "--json")
+    assert found.exit_code == 0, found.output
+    described = json.loads(found.stdout)
+    assert described["run file"] is None  # with a combination it is complete
+    assert described["silos"] == {"a": 6, "b": 6}
+    path.write_text(path.read_text().replace("'ill'", "'ll'"))
+    assert 'Did you mean "ill"?' in json.loads(bequest("data", path, "--json").stdout)["run file"]
+    path.write_text(f"[problem]\n{problem}[sweep]\n")
+    found = bequest("data", path)
+    assert found.exit_code == 2
+    assert "sweep: is empty" in found.stderr
+
+
 def test_points_are_run_one_by_one(write, tmp_path, bequest):
     table = tmp_path / "results.csv"
     path = write(rest=TWO + POINTS)

@@ -1,6 +1,8 @@
 """[problem] kind = "table": a user's own data in a run file."""
 
+import ast
 import json
+import re
 
 import numpy as np
 import pytest
@@ -235,7 +237,12 @@ PARTITION = 'loss = "softmax"\n[problem.partition]\n'
         (
             NAMED,
             'people.csv: "name" is text, and nothing says what to do about it.',
-            'leave it out with ignore: ["name"]',
+            'Leave it out with ignore = ["name"], ',
+        ),
+        (
+            NAMED + 'features = ["name"]',
+            'is "p0", which is not a number.',
+            'categories = { name = "agree" } in a run file, categories={"name": "agree"} in Python',
         ),
         (
             NAMED + 'ignore = ["nam"]',
@@ -281,6 +288,34 @@ def test_mistakes_name_the_key_and_the_remedy(run_file, problem, what, remedy):
     assert str(path) in caught.value.what
     assert what in caught.value.what
     assert remedy in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["name", "blood group", 'a "quoted" name', "Größe"])
+def test_the_remedy_for_a_column_of_text_can_be_pasted(run_file, people, name):
+    quoted = name.replace('"', '""')
+    people.write_text(people.read_text().replace(",name,", f',"{quoted}",'))
+    with pytest.raises(InvalidRunFile) as refused:
+        load(run_file(NAMED))
+    remedy = refused.value.remedy
+    ignore, categories = re.search(
+        r"(ignore = .*), name the.*: (categories = .*) in a r", remedy
+    ).groups()
+    assert len(load(run_file(f"{NAMED}{ignore}\n"))) == 1
+    file = load(run_file(f"{NAMED}{categories}\n"))
+    assert file.content.problem.categories == {name: "agree"}
+    (python,) = re.findall(r"categories=(\{.*\}) in Python", remedy)
+    assert ast.literal_eval(python) == {name: "agree"}
+
+
+@pytest.mark.parametrize("cell", ["", "nan"])
+def test_the_remedy_for_a_missing_number_can_be_pasted(run_file, people, cell):
+    heads, first, *rows = people.read_text().splitlines()
+    town, who, _, *others = first.split(",")
+    people.write_text("\n".join([heads, ",".join([town, who, cell, *others]), *rows]) + "\n")
+    with pytest.raises(InvalidRunFile) as refused:
+        load(run_file())
+    (impute,) = re.findall(r'impute = "mean"', refused.value.remedy)
+    assert load(run_file(f"{LOGISTIC}{impute}\n")).content.problem.impute == "mean"
 
 
 def test_a_file_that_is_not_there(run_file, people):
@@ -400,6 +435,104 @@ def test_names_that_are_no_silos_are_told_with_those_that_are(
     assert remedy in result.stderr
 
 
+@pytest.fixture
+def numbered(tmp_path, run_file, people):
+    """Write a run file of a table whose towns are called by these numbers."""
+
+    def write(names, *, rest=""):
+        text = people.read_text()
+        for town, name in zip(("Bonn", "Oslo", "Rome"), names, strict=True):
+            text = text.replace(town, name)
+        people.write_text(text)
+        return run_file(rest=rest)
+
+    return write
+
+
+def leaves(node):
+    return f"[departures]\nevents = [{{node = {node}, round = 30}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "node"),
+    [
+        (("1", "2", "3"), '"2"', 1),  # the silo of that name, not node 2
+        (("1", "2", "3"), "0", 0),  # no silo is called 0
+        (("0", "1", "2"), "2", 2),  # both are the same
+        (("101", "102", "103"), '"103"', 2),
+        (("101", "102", "103"), "2", 2),
+    ],
+)
+def test_a_silo_called_by_a_number_is_meant_in_quotes(numbered, names, given, node):
+    file = load(numbered(names, rest=leaves(given)))
+    assert file.silos == names
+    (event,) = file.content.departures.events
+    assert event.node == node
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "what", "remedy"),
+    [
+        (
+            ("1", "2", "3"),
+            "2",
+            'may be silo "2", which is node 1, or node 2, which is silo "3"',
+            'Write "2" in quotes for the one, or "3" for the other',
+        ),
+        (
+            ("101", "102", "103"),
+            "103",
+            'is 103, but nodes are numbered 0..2; silo "103" is node 2',
+            'Write "103" in quotes',
+        ),
+        (("101", "102", "103"), '"104"', 'names "104", which is no silo', "Did you mean"),
+        (("101", "102", "103"), '"2"', 'names "2", which is no silo', "101, 102, 103"),
+        (
+            ("Bonn", "Oslo", "Rome"),
+            '"2"',
+            'is "2", but must be a whole number',
+            "Remove the quotes",
+        ),
+    ],
+)
+def test_a_number_that_may_be_a_node_or_a_silo_is_refused(numbered, names, given, what, remedy):
+    with pytest.raises(InvalidRunFile) as refused:
+        load(numbered(names, rest=leaves(given)))
+    assert f"departures.events[0].node: {what}" in refused.value.what
+    assert remedy in refused.value.remedy
+
+
+def test_keys_and_edges_name_silos_that_are_called_by_numbers(numbered):
+    ray = "[engine]\nkind = 'ray'\n[engine.placement]\n1 = 'a'\n2 = 'a'\n3 = 'b'\n"
+    will = "[[wills]]\nkind = 'classic'\n[wills.nodes]\n3 = {kind = 'forgetful'}\n"
+    path = numbered(("1", "2", "3"), rest=ray + will)
+    path.write_text(
+        path.read_text().replace('"complete"', '"edges"\nedges = [["1", "2"], ["2", "3"]]')
+    )
+    file = load(path)
+    assert file.content.engine.placement == {0: "a", 1: "a", 2: "b"}
+    assert file.wills == ["classic; 3: forgetful"]
+    assert file.content.graph.edges == [[0, 1], [1, 2]]
+    path.write_text(path.read_text().replace('["2", "3"]', "[2, 3]"))
+    with pytest.raises(InvalidRunFile, match=r'may be silo "2", which is node 1, or node 2'):
+        load(path)
+
+
+def test_a_silo_called_007_is_not_node_7(tmp_path, people):
+    whole = people.read_text().splitlines()
+    for number in range(3):
+        rows = [whole[0], *whole[1 + number :: 3]]
+        (tmp_path / f"00{number + 1}.csv").write_text("\n".join(rows) + "\n")
+    path = tmp_path / "run.toml"
+    text = RUN.format(problem=LOGISTIC, top="", rest=leaves(2))
+    text = text.replace('file = "people.csv"', 'files = "00*.csv"').replace('silo = "town"', "")
+    path.write_text(text.replace('["name"]', '["name", "town"]'))
+    with pytest.raises(InvalidRunFile, match='may be silo "002", which is node 1, or node 2'):
+        load(path)
+    path.write_text(path.read_text().replace("node = 2", 'node = "002"'))
+    assert load(path).content.departures.events[0].node == 1
+
+
 def test_reports_and_results_name_silos(bequest, run_file):
     path = run_file(rest=BY_NAME)
     said = bequest("run", path).stdout
@@ -422,6 +555,35 @@ def test_the_log_of_named_silos_is_replayed_and_shown_with_names(bequest, run_fi
     assert bequest("replay", log).exit_code == 0
     (shown,) = read(log)
     assert shown.document["network"]["names"] == ["Bonn", "Oslo", "Rome"]
+
+
+@pytest.mark.parametrize("per_silo", [False, True])
+def test_a_category_that_only_test_rows_have_ends_no_seed(
+    bequest, run_file, people, tmp_path, per_silo
+):
+    """One row of 90 is of its own category, and one lacks it: some seeds keep these for testing."""
+    heads, *rows = people.read_text().splitlines()
+    ward = ["ab"[row % 2] for row in range(90)]
+    ward[4], ward[8] = "rare", ""
+    heads, rows = f"{heads},ward", [f"{row},{w}" for row, w in zip(rows, ward, strict=True)]
+    people.write_text("\n".join([heads, *rows]) + "\n")
+    for town in ("Bonn", "Oslo", "Rome"):
+        mine = [row for row in rows if row.startswith(town)]
+        (tmp_path / f"{town}.csv").write_text("\n".join([heads, *mine]) + "\n")
+    text = LOGISTIC + 'test_fraction = 0.5\nimpute = "mean"\ncategories = { ward = "agree" }\n'
+    path = run_file(text, top="seeds = [0, 1, 2, 3]")
+    if per_silo:
+        text = path.read_text().replace('file = "people.csv"', 'files = "[BOR]*.csv"')
+        path.write_text(text.replace('silo = "town"', "").replace('["name"]', '["name", "town"]'))
+    held_out = set()  # which of the two only test rows have, with some seed
+    for job in load(path).jobs():
+        features = job.samples.recipe.features
+        assert features[-4:] == ("ward=a", "ward=b", "ward=rare", "ward=(missing)")
+        held_out.update(np.flatnonzero(job.samples.exam.X[:, -3:-1].any(axis=0)).tolist())
+    assert held_out == {0, 1}
+    found = bequest("run", path, "--json")
+    assert found.exit_code == 0, found.output
+    assert len(json.loads(found.stdout)["runs"]) == 4
 
 
 def test_a_large_table_is_let_go_and_read_again_if_it_is_needed(run_file, monkeypatch):

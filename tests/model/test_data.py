@@ -189,6 +189,35 @@ def test_the_test_rows_do_not_shape_the_features():
     assert np.array_equal(again.X, samples.X)
 
 
+@pytest.mark.parametrize("silo", ["town", None])
+@pytest.mark.parametrize("given", ["agree", ["a", "b", "rare"]])
+def test_rows_to_test_on_say_which_categories_there_are(silo, given):
+    rows = 40
+    whole = {
+        "town": np.array(["Bonn", "Rome"] * (rows // 2)),
+        "age": np.random.default_rng(0).normal(50, 10, size=rows),
+        "ward": np.array(["a", "a", "b", "b"] * (rows // 4)),
+        "ill": np.array(["no", "yes", "yes", "no"] * (rows // 4)),
+    }
+    options = {
+        "label": "ill", "silo": silo, "categories": {"ward": given}, "impute": "mean",
+        "ignore": () if silo else ("town",), "test_fraction": 0.3, "seed": 5,
+    }  # fmt: skip
+    plain = select(Table(whole), **options | {"categories": {"ward": "agree"}})
+    held_out = np.setdiff1d(np.arange(rows), plain.rows)
+    ward = whole["ward"].astype("U8")
+    ward[held_out[0]], ward[held_out[1]] = "rare", ""
+    samples = select(Table(whole | {"ward": ward}), **options)
+    assert samples.features == ("age", "ward=a", "ward=b", "ward=rare", "ward=(missing)")
+    assert np.array_equal(samples.rows, plain.rows)
+    assert not samples.X[:, 3:5].any()
+    assert samples.exam.X[:, 3:5].sum(axis=0).tolist() == [1, 1]
+    assert np.array_equal(samples.X[:, :3], plain.X[:, :3])  # means are those of training rows
+    ward[held_out[1]] = "a"
+    samples = select(Table(whole | {"ward": ward}), **options)
+    assert samples.features == ("age", "ward=a", "ward=b", "ward=rare")
+
+
 @pytest.mark.parametrize(
     ("text", "options", "what", "remedy"),
     [
@@ -250,7 +279,12 @@ def test_the_test_rows_do_not_shape_the_features():
             "no column besides",
             "one feature",
         ),
-        (CSV, {"label": "ill"}, 'people.csv: "town" is text, and nothing says', 'ignore: ["town"]'),
+        (
+            CSV,
+            {"label": "ill"},
+            'people.csv: "town" is text, and nothing says',
+            'ignore = ["town"]',
+        ),
         (CSV, {"label": "ill", "ignore": "town"}, "ignore is 'town', which is no list", '["town"]'),
         (CSV, {"label": "ill", "features": ["ill"]}, "is the label, and a feature", "Remove"),
         (CSV, {"label": "ill", "features": ["age", "age"]}, "named twice", "once"),

@@ -11,7 +11,8 @@ from bequest.cli.terminal import table as lay_out
 from bequest.data import read_silos, read_table
 from bequest.data.describe import Declared, describe
 from bequest.errors import InvalidData, InvalidRunFile
-from bequest.runfile import load, parsed, read
+from bequest.runfile import parsed, read, understood
+from bequest.runfile.sweep import first
 from bequest.runfile.tables import named_files
 
 if TYPE_CHECKING:
@@ -60,13 +61,18 @@ def _of_silos(paths: Sequence[Path], silo: str | None) -> Table:
 
 
 def _of_run_file(path: Path) -> dict[str, Any]:
-    """Describe what a run file names, also where it would be refused for what is in there."""
-    problem = parsed(read(path), path).get("problem")
+    """Describe what a run file names, also where it would be refused for what is in there.
+
+    Of a sweep it is what the first combination names.
+    """
+    text = read(path)
+    document = first(parsed(text, path), path)
+    problem = document.get("problem")
     if not isinstance(problem, dict) or problem.get("kind") != "table":
         raise InvalidRunFile(
             f"{path} has no table.", remedy='Name one with [problem] kind = "table".'
         )
-    told = _refusal(path)
+    told = _refusal(document, text, path)
     if problem.get("on_hosts"):
         raise InvalidRunFile(
             f"{path}: its files are on the hosts of the silos, which alone may read them.",
@@ -90,9 +96,9 @@ def _of_run_file(path: Path) -> dict[str, Any]:
     return found | {"run file": None if told is None else str(told)}
 
 
-def _refusal(path: Path) -> InvalidRunFile | None:
+def _refusal(document: dict[str, Any], text: str, path: Path) -> InvalidRunFile | None:
     try:
-        load(path)
+        understood(document, text, path)
     except InvalidRunFile as error:
         return error
     return None

@@ -101,7 +101,9 @@ def _forget(
     }
     files.write(places[1], (json.dumps(receipt, indent=1) + "\n").encode())
     out = Terminal()
-    out.print(f"{silo}: {gone.why}; the model has moved by {gone.moved:.3g}")
+    # a name may look like the number of another node
+    which = f"silo {silo} (node {node})" if silo.isdecimal() else silo
+    out.print(f"{which}: {gone.why}; the model has moved by {gone.moved:.3g}")
     if gone.withdrawn is not None:
         out.print(f"withdrawn {'exactly' if gone.exact else 'NOT exactly'}")
     if remains:
@@ -118,11 +120,15 @@ def _agreed(model: TrainedModel, problem: TableProblem) -> list[str]:
 
 
 def _node(file: RunFile, silo: str) -> int:
+    """Return which node a silo is, by its name; numbers are names where silos have none."""
     names = file.silos or tuple(str(node) for node in range(file.content.problem.n))
-    if silo not in names:
-        known = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-        raise UnknownNode(f'There is no silo "{silo}".', remedy=f"The silos are {known}.")
-    return names.index(silo)
+    if silo in names:
+        return names.index(silo)
+    known = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    meant = ""
+    if silo in map(str, range(len(names))):
+        meant = f'Silos go by their names: node {silo} is "{names[int(silo)]}". '
+    raise UnknownNode(f'There is no silo "{silo}".', remedy=f"{meant}The silos are {known}.")
 
 
 def _places(output: Path) -> tuple[Path, Path]:

@@ -14,7 +14,8 @@ from bequest import engines, extras
 from bequest.cli.run import as_text
 from bequest.cli.terminal import Terminal, pairs
 from bequest.model import objectives
-from bequest.runfile.schema import GRAPHS, METHODS, PROBLEMS, WILLS
+from bequest.runfile.iterating import METHODS
+from bequest.runfile.schema import GRAPHS, PROBLEMS, WILLS
 
 _PACKAGES = ("bequest", "numpy", "scipy", "networkx")
 

@@ -255,7 +255,7 @@ def _finishes(runs: Sequence[RunDocument]) -> list[str]:
 def _method(runs: Sequence[RunDocument]) -> str:
     """Return how nodes iterated, without the options that were left open."""
     used = {str(run["provenance"].get("method", "")): None for run in runs}
-    return "method: " + ", ".join(re.sub(r"(, )?\w+=None", "", each) for each in used)
+    return "method: " + ", ".join(re.sub(r"\w+=None, |(, )?\w+=None", "", each) for each in used)
 
 
 def _pace(runs: Sequence[RunDocument]) -> str:

@@ -32,7 +32,7 @@ from bequest.errors import (
 from bequest.journal import Journal, Origin
 from bequest.model.outcome import Status
 from bequest.phases import Agreed, newton
-from bequest.runfile.schema import spelled
+from bequest.runfile.iterating import spelled
 from bequest.runfile.sweep import variants
 from bequest.runfile.tables import TableProblem
 from bequest.solver import conclude

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
     from bequest.data.tables import Column, Table
 
+# What TOML takes for a key without quotes.
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 # What a date looks like in a table.
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}", re.ASCII)
 
@@ -113,11 +116,10 @@ def refuse_unmentioned(table: Table, names: Iterable[str], *, blank: bool = Fals
     told = {name: what for name, what in odd.items() if not (blank and what == "is empty")}
     if told:
         shown = ", ".join(f'"{name}" {what}' for name, what in told.items())
-        first = next(iter(told))
         raise InvalidData(
             f"{table.source}: {shown}, and nothing says what to do about it.",
-            remedy=f'Declare categories such as {{"{first}": "agree"}}, name the features, or '
-            f"leave it out with ignore: {_quoted(told)}.",
+            remedy=f"Leave {'it' if len(told) == 1 else 'them'} out with {ignoring(told)}, name "
+            f"the features, or declare categories: {declaring(next(iter(told)))}.",
         )
 
 
@@ -129,5 +131,20 @@ def what_else(column: Column) -> str:
     return "holds dates" if all(DATE.fullmatch(cell) for cell in full) else "is text"
 
 
-def _quoted(names: Iterable[str]) -> str:
-    return "[" + ", ".join(f'"{name}"' for name in names) + "]"
+def ignoring(names: Iterable[str]) -> str:
+    """Return the option that leaves columns out, as a run file and Python say it."""
+    return f"ignore = [{', '.join(map(_quoted, names))}]"
+
+
+def declaring(name: str) -> str:
+    """Return the option that declares a column's categories, as a run file and as Python say it."""
+    key = name if _BARE.fullmatch(name) else _quoted(name)
+    return (
+        f'categories = {{ {key} = "agree" }} in a run file, '
+        f'categories={{{_quoted(name)}: "agree"}} in Python'
+    )
+
+
+def _quoted(name: str) -> str:
+    """Return a name in quotes, as TOML and Python read it."""
+    return json.dumps(name, ensure_ascii=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bequest.data.choosing import refuse_unmentioned
+from bequest.data.choosing import ignoring, refuse_unmentioned
 from bequest.data.names import union
 from bequest.data.tables import label_of, number_in
 from bequest.errors import InvalidData
@@ -116,7 +116,7 @@ def agree_on_names(naming: Naming, ask: Ask, *, source: str) -> Names:
     if empty:
         raise InvalidData(
             f'{source}, column "{empty[0]}": is empty in every silo.',
-            remedy=f'Name the features, or leave it out with ignore: ["{empty[0]}"].',
+            remedy=f"Name the features, or leave it out with {ignoring(empty[:1])}.",
         )
     if lacking:
         raise InvalidData(

@@ -45,6 +45,23 @@ class FirstSums:
 
 
 @dataclass(frozen=True, slots=True)
+class Lacking:
+    """How many cells are missing, per column of categories."""
+
+    columns: tuple[Category, ...]
+
+    @property
+    def size(self) -> int:
+        """A count per column."""
+        return len(self.columns)
+
+    def __call__(self, table: Table) -> Vector:
+        """Return the counts."""
+        cells = [table.cells(column.name, missing=True) for column in self.columns]
+        return np.array([column.count("") for column in cells], dtype=float)
+
+
+@dataclass(frozen=True, slots=True)
 class SecondSums:
     """How many rows there are; per column of numbers the squared distances to the common mean."""
 

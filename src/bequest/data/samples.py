@@ -11,6 +11,7 @@ from bequest.core.arrays import frozen, refuse_masked
 from bequest.data.choosing import feature_names
 from bequest.data.grading import Exam
 from bequest.data.naming import Naming, agree_on_names
+from bequest.data.questions import Lacking
 from bequest.data.recipe import Category, Number, Recipe, agree
 from bequest.data.tables import label_of
 from bequest.errors import InvalidData
@@ -113,7 +114,8 @@ def select(
         impute: ``"mean"`` fills in for missing numbers, with a feature that says that they were
             missing, and makes a category of missing ones; by default they are refused.
         categories: columns that hold categories, and which: a feature each. ``"agree"`` takes those
-            that some silo knows.
+            that some silo knows; rows that are kept for testing say so too, though what numbers
+            are shifted and scaled by is that of the others.
         ignore: columns to leave out, where features are not named.
         classes: whether the label names a class, or is a number to predict.
         test_fraction: the share of every class that is kept for testing; None for no test.
@@ -147,20 +149,26 @@ def select(
                 "for testing.",
                 remedy="Use a smaller test fraction, or another seed.",
             )
-    parts = [train] if belongs is None else partition.by_column(belongs[train])
-    silos = [train] if belongs is None else [train[rows] for rows in parts]
+    every = np.arange(table.rows)
+    parts = [every] if belongs is None else partition.by_column(belongs)
+    learns = np.isin(every, train)
     add = _added if total is None else total
 
+    def ask_all(question: Question) -> Vector:
+        return add([question(table.take(rows)) for rows in parts])
+
     def ask(question: Question) -> Vector:
-        return add([question(table.take(rows)) for rows in silos])
+        return add([question(table.take(rows[learns[rows]])) for rows in parts])
 
     recipe, _ = agree(
-        _columns(table, names, kinds, ask, impute=imputes(impute)),
+        _columns(table, names, kinds, ask_all, impute=imputes(impute)),
         ask,
         standardise=standardise,
         bias=bool(bias),
         source=table.source,
     )
+    if test_fraction is not None:
+        recipe = _knowing_all(recipe, ask_all)
     learned = recipe.matrix(table, None if test_fraction is None else train)
     tested = learned if test_fraction is None else recipe.matrix(table, test)
     for part in (learned, tested):
@@ -290,6 +298,26 @@ def _columns(
         name: 0 if table.column(name).ndim == 1 else table.column(name).shape[1] for name in names
     }
     return columns_of(widths, categories, agreed, impute=impute, source=table.source)
+
+
+def _knowing_all(recipe: Recipe, ask_all: Ask) -> Recipe:
+    """Return the recipe with a category of missing cells also where only rows to test on lack some.
+
+    Categories are names, which a silo knows from all its rows.
+    """
+    unsure = tuple(
+        one for one in recipe.columns if isinstance(one, Category) and one.impute > one.indicator
+    )
+    if not unsure:
+        return recipe
+    counts = dict(zip(unsure, np.rint(ask_all(Lacking(unsure))).tolist(), strict=True))
+    columns = [
+        replace(one, indicator=counts[one] > 0)
+        if isinstance(one, Category) and one in counts
+        else one
+        for one in recipe.columns
+    ]
+    return replace(recipe, columns=tuple(columns))
 
 
 def to_agree_on(categories: Categories) -> tuple[str, ...]:

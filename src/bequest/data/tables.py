@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bequest.core.arrays import first_masked, frozen
+from bequest.data.choosing import declaring
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     Column: TypeAlias = np.ndarray[Any, Any]
 
 
+# What to do about a number that is missing.
+_FILL_IN = 'Remove the row, or fill in the missing value; impute = "mean" does so in features.'
 # Maximum number of column names that are shown.
 _SHOWN = 12
 # What a number looks like in a table. Python reads more than that as one: 1_0, and the digits of
@@ -160,7 +163,9 @@ class Table:
                     raise InvalidData(
                         f"{self.where(row, name)}: {is_what}.",
                         remedy="Correct the cell; if the column is a feature, leave it out, or "
-                        "declare its categories.",
+                        f"declare its categories: {declaring(name)}."
+                        if cell
+                        else _FILL_IN,
                     )
             block = np.array([[float(cell or "nan")] for cell in column])
         wrong = np.argwhere(np.isinf(block) if missing else ~np.isfinite(block))
@@ -169,7 +174,7 @@ class Table:
             full_name = name if column.ndim == 1 else f"{name}[{part}]"
             raise InvalidData(
                 f"{self.where(row, full_name)}: is {_odd(block[row, part])}.",
-                remedy="Remove the row, fill in the missing value, or have it imputed.",
+                remedy=_FILL_IN,
             )
         return block
 

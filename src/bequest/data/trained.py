@@ -195,7 +195,7 @@ class TrainedModel:
         return as_table(rows)
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file, as a whole or not at all.
+        """Write it to a file, as a whole or not at all; a file that is there is replaced.
 
         Raises:
             InvalidResult: it could not be read again, since it holds NaN or its parts do not fit.

@@ -30,14 +30,13 @@ from bequest.errors import BequestError, InvalidRunFile
 from bequest.runfile import sizes
 from bequest.runfile.carriers import EngineKind, EngineSection
 from bequest.runfile.fields import Count, Numbers, Section, list_or_single, refusal
+from bequest.runfile.iterating import AnyMethod
 from bequest.runfile.mistakes import mistakes_in, refuse
 from bequest.runfile.schema import (
     AnyEveryWill,
     AnyGraph,
-    AnyMethod,
     AnyProblem,
     DeparturesSection,
-    with_a_kind,
 )
 from bequest.runfile.tables import Answer, TableProblem
 from bequest.solver import prepare_each
@@ -77,7 +76,7 @@ class WholeFile(Section):
     finish: Literal["rounds", "newton"] = "rounds"
     problem: AnyProblem
     graph: AnyGraph
-    method: Annotated[AnyMethod | None, BeforeValidator(with_a_kind)] = None
+    method: AnyMethod = None
     engine: EngineSection = EngineSection(kind="vector")
     departures: DeparturesSection = DeparturesSection()
     wills: Annotated[list[AnyEveryWill], Field(min_length=1)] = Field(
@@ -261,7 +260,7 @@ class RunFile:
             problem=problem,
             graph=graph,
             departures=content.departures.build(problem),
-            method=None if content.method is None else content.method.build(),
+            method=None if content.method is None else content.method.build_for(problem),
             rounds=content.rounds,
             start=[content.start] * problem.dim
             if isinstance(content.start, float)
@@ -331,8 +330,9 @@ def understand(text: str, path: Path, *, method: Mapping[str, object] | None = N
             f"{path} has a [sweep], which is many runs with different settings.",
             remedy="Only bequest run carries those out; name a file without one here.",
         )
-    if method is not None:
-        document.setdefault("method", dict(method))
+    said = document.get("method", {})
+    if method is not None and isinstance(said, dict) and {*said} <= {"half"}:
+        document["method"] = dict(method)
     return understood(document, text, path)
 
 

@@ -1,6 +1,7 @@
 """What every section of a run file is made of."""
 
 import difflib
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
@@ -21,15 +22,22 @@ def refusal(what: str, remedy: str, at: tuple[str | int, ...] = ()) -> PydanticC
 def numbered(given: object, info: ValidationInfo) -> object:
     """Return which node a silo is, where a node is given by the silo's name.
 
-    A text of digits, which is how TOML writes the keys of a table, is a number.
+    A text of digits, which is how TOML writes the keys of a table, is the silo of that name, and a
+    number only where no silo is called by one. A number is refused where a silo is called like it
+    and is another node: either may be meant.
     """
-    if not isinstance(given, str) or given.isdecimal():
-        return given
     silos = (info.context or {}).get("silos")
+    if isinstance(given, int) and not isinstance(given, bool):
+        refuse_namesake(given, silos or ())
+        return given
+    if not isinstance(given, str):
+        return given
+    if silos and given in silos:
+        return silos.index(given)
+    if given.isdecimal() and not any(name.isdecimal() for name in silos or ()):
+        return given
     if silos is None:
         return 0  # the problem itself is wrong, and that is said already
-    if given in silos:
-        return silos.index(given)
     if not silos:
         raise refusal(
             f'names "{given}", but nodes have names only where a table has a silo column or files.',
@@ -40,6 +48,28 @@ def numbered(given: object, info: ValidationInfo) -> object:
     raise refusal(
         f'names "{given}", which is no silo.',
         (f'Did you mean "{near[0]}"? ' if near else "") + f"The silos are {known}.",
+    )
+
+
+def refuse_namesake(number: int, silos: Sequence[str]) -> None:
+    """Refuse the number of a node where a silo is called like it and is another node."""
+    called = {
+        name: node
+        for node, name in enumerate(silos)
+        if name.isdecimal() and (name.lstrip("0") or "0") == str(number)
+    }
+    if not called or number in called.values():
+        return
+    name, node = next(iter(called.items()))
+    if 0 <= number < len(silos):
+        raise refusal(
+            f'may be silo "{name}", which is node {node}, or node {number}, which is silo '
+            f'"{silos[number]}".',
+            f'Write "{name}" in quotes for the one, or "{silos[number]}" for the other.',
+        )
+    raise refusal(
+        f'is {number}, but nodes are numbered 0..{len(silos) - 1}; silo "{name}" is node {node}.',
+        f'Write "{name}" in quotes.',
     )
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bequest.errors import InvalidRunFile
-from bequest.runfile.schema import GRAPHS, METHODS, PROBLEMS, WILLS
+from bequest.runfile.iterating import METHODS
+from bequest.runfile.schema import GRAPHS, PROBLEMS, WILLS
 from bequest.runfile.tables import PARTITIONS
 
 if TYPE_CHECKING:

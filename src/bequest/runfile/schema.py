@@ -30,7 +30,6 @@ from pydantic import (
     model_validator,
 )
 
-from bequest.core import methods
 from bequest.errors import BequestError
 from bequest.model import events as membership
 from bequest.model import graphs, problems, wills
@@ -341,70 +340,11 @@ class EveryWillSection(WillSection):
         return self.label or "; ".join([self.describe(), *others])
 
 
-# --- methods ------------------------------------------------------------------------------
-
-METHODS: dict[str, type[methods.Method]] = {
-    "gradient-tracking": methods.GradientTracking,
-    "nids": methods.NIDS,
-    "exact-diffusion": methods.ExactDiffusion,
-    "extra": methods.EXTRA,
-    "diging": methods.DIGing,
-    "admm": methods.ADMM,
-    "dgd": methods.DGD,
-}
-
-
-class MethodSection(Section):
-    """A method by its kind, with the options of its class, and what may be put around any.
-
-    ``momentum`` is the part of its last movement that a node goes on by, ``half`` after how many
-    rounds steps are half as long.
-    """
-
-    kind: str
-    momentum: float | None = None
-    half: int | None = None
-
-    @model_validator(mode="after")
-    def _possible(self) -> "MethodSection":
-        try:
-            self.build()
-        except BequestError as error:
-            raise refusal(error.what, error.remedy.replace("None", '"none"')) from error
-        return self
-
-    def build(self) -> methods.Method:
-        """Return the method."""
-        method = METHODS[self.kind](**self.model_dump(exclude={"kind", "momentum", "half"}))
-        if self.momentum is not None:
-            method = methods.Momentum(method, self.momentum)
-        return method if self.half is None else methods.Decaying(method, self.half)
-
-
-def spelled(method: methods.Method) -> dict[str, Any]:
-    """Return a method as a run file says it: its kind, and the options that are not left open."""
-    around: dict[str, Any] = {}
-    while isinstance(method, methods.Momentum | methods.Decaying):
-        around |= {k: v for k, v in vars(method).items() if k != "method"}
-        method = method.method
-    kind = next(kind for kind, make in METHODS.items() if type(method) is make)
-    return {"kind": kind, **{k: v for k, v in vars(method).items() if v is not None}, **around}
-
-
-def with_a_kind(data: object) -> object:
-    """Take a bare step for that of gradient tracking, and an empty table for none."""
-    if not isinstance(data, dict) or "kind" in data:
-        return data
-    return {"kind": "gradient-tracking", **data} if data else None
-
-
 if TYPE_CHECKING:
     AnyGraph = GraphSection
-    AnyMethod = MethodSection
     AnyWill = WillSection
     AnyEveryWill = EveryWillSection
 else:
     AnyGraph = sections_of(GraphSection, GRAPHS, skip=("n", "seed"))
-    AnyMethod = sections_of(MethodSection, METHODS)
     AnyWill = sections_of(WillSection, WILLS)
     AnyEveryWill = sections_of(EveryWillSection, WILLS)

@@ -42,6 +42,20 @@ def variants(path: Path) -> list[tuple[dict[str, Any], RunFile]]:
     return found
 
 
+def first(document: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return a document with the first combination of its sweep; as it is without one.
+
+    Raises:
+        InvalidRunFile: its sweep makes no sense.
+    """
+    if "sweep" not in document:
+        return document
+    settled = copy.deepcopy({key: part for key, part in document.items() if key != "sweep"})
+    for keys, value in _points(document["sweep"], path)[0].items():
+        _put(settled, keys, value, path)
+    return settled
+
+
 def _points(sweep: object, path: Path) -> list[dict[Keys, Any]]:
     """Return the values of every combination, by the keys that lead to them."""
     if isinstance(sweep, list):

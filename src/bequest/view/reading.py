@@ -233,7 +233,8 @@ def _is_results(content: bytes) -> bool:
 def _results(content: bytes, path: Path) -> list[ShownRun]:
     try:
         whole = files.parsed(content)
-        version, runs = whole["format"], list(whole["runs"])
+        version, swept = whole["format"], "sweep" in whole
+        runs = [] if swept else list(whole["runs"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidResult(
             f"{path} is not what bequest run --json prints, or not all of it: {error}.",
@@ -243,6 +244,11 @@ def _results(content: bytes, path: Path) -> list[ShownRun]:
         raise InvalidResult(
             f"{path} is in version {str(version)[:20]!r} of the format; we read version {_FORMAT}.",
             remedy="View it with the release of bequest that wrote it.",
+        )
+    if swept:
+        raise InvalidResult(
+            f"{path} has a [sweep], many runs with different settings; a page shows one or two.",
+            remedy="bequest plot draws it; to view one of its runs, carry that out alone.",
         )
     found = []
     for number, run in enumerate(runs, start=1):
