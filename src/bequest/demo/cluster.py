@@ -29,8 +29,10 @@ SCHEDULE = "for real"
 KILLED, PREEMPTED, PLANNED = LEAVERS
 # The first two get their signals from these rounds on; the third one leaves after its round.
 AT = {KILLED: 50, PREEMPTED: 150, PLANNED: 300}
+# As in the story without a cluster: the one that forgets comes first, the default last.
 WILLS: Mapping[str, Will] = {
-    will.title: will for will in (wills.Classic(), wills.Drift(), wills.Drift(rank=4))
+    will.title: will
+    for will in (wills.Classic(), wills.Drift(), wills.Drift(rank=4), wills.Adaptive())
 }
 ROUNDS = 600
 
