@@ -208,9 +208,10 @@ def test_losses_beside_each_other_share_their_samples():
         assert np.array_equal(loss.X, rows)
         assert not loss.X.flags.writeable
     assert [(loss.value(x), *loss.gradient(x)) for loss in losses] == before
-    again = bq.Problem([losses[1], losses[0]])  # what was shared once stays where it is
-    assert np.shares_memory(losses[0].X, stack.rows.X)
+    again = bq.Problem([losses[1], losses[0]])  # they share with the newest problem
+    assert np.shares_memory(losses[0].X, again.stacks[0][1].rows.X)
     assert np.array_equal(again.objective(1).X, X[:6])
+    assert np.array_equal(stack.rows.of(0), X[:6])
     alone = bq.Problem([losses[0]])
     ((_, single),) = alone.stacks
     assert np.shares_memory(single.rows.X, losses[0].X)

@@ -54,6 +54,13 @@ def frozen(values: ArrayLike) -> Vector:
     return array
 
 
+def is_fixed(array: object) -> bool:
+    """Whether nothing can change this array: it is read-only, and so is the one it is a part of."""
+    if not isinstance(array, np.ndarray) or array.flags.writeable:
+        return False
+    return array.base is None or is_fixed(array.base)
+
+
 def is_whole(number: object, *, least: int) -> bool:
     """Whether something is a whole number of at least ``least``; NaN, text and booleans are not."""
     if isinstance(number, bool) or not isinstance(number, int | np.integer):

@@ -9,6 +9,7 @@ import numpy as np
 
 from bequest.core.arrays import frozen, refuse_masked
 from bequest.data.choosing import feature_names
+from bequest.data.dealing import part_of
 from bequest.data.grading import Exam
 from bequest.data.naming import Naming, agree_on_names
 from bequest.data.questions import Lacking
@@ -237,8 +238,8 @@ def problem_of(
     return Problem(
         [
             loss_of(
-                samples.X[rows],
-                samples.y[rows],
+                part_of(samples.X, rows),
+                part_of(samples.y, rows),
                 loss=loss,
                 classes=len(samples.classes),
                 l2=l2,

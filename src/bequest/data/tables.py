@@ -18,7 +18,7 @@ from bequest.data.choosing import declaring
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -125,8 +125,7 @@ class Table:
 
     def take(self, rows: Indices) -> TableRows:
         """Return the table of these rows; messages go on naming where they come from."""
-        columns = {name: values[rows] for name, values in self.columns.items()}
-        return TableRows(columns, self.source, whole=self, rows_of_whole=rows)
+        return TableRows(Taken(self.columns, rows), self.source, whole=self, rows_of_whole=rows)
 
     def where(self, row: int, column: str) -> str:
         """Return the place of a cell in words."""
@@ -203,6 +202,26 @@ class Table:
         return column
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken(Mapping[str, "Column"]):
+    """Some rows of columns, taken when a column is asked for: most questions are about a few."""
+
+    columns: Mapping[str, Column]
+    rows: Indices
+
+    def __getitem__(self, name: str) -> Column:
+        """Return these rows of one column."""
+        return self.columns[name][self.rows]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the columns."""
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        """Return how many columns there are."""
+        return len(self.columns)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TableRows(Table):
     """Some rows of a table."""
@@ -212,6 +231,12 @@ class TableRows(Table):
 
     def __post_init__(self) -> None:
         """Have nothing checked: the columns come from a table."""
+
+    @property
+    def rows(self) -> int:
+        """How many samples it holds."""
+        assert self.rows_of_whole is not None  # noqa: S101
+        return int(self.rows_of_whole.size)
 
     def where(self, row: int, column: str) -> str:
         """Return the place of a cell in words."""

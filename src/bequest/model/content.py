@@ -46,6 +46,8 @@ _UNWILLING = (
 _PLAIN = (bool, int, float, complex, str, bytes, range, type(None), type(...), type(NotImplemented))
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"}
+# Arrays of more bytes than this are not copied to be read.
+_LARGE = 2**20
 _STANDARD = Path(sysconfig.get_path("stdlib"))
 
 
@@ -162,7 +164,10 @@ class _Content:
         if isinstance(array, np.ma.MaskedArray):
             return self._parts("masked", np.ma.getmaskarray(array), array.filled(0))
         kind = f"{type(array).__name__} {array.dtype.descr} {array.shape}"
-        return _hashed(kind, np.ascontiguousarray(array).tobytes())
+        whole = np.ascontiguousarray(array)
+        if whole.nbytes < _LARGE:
+            return _hashed(kind, whole.tobytes())
+        return _hashed(kind, whole.reshape(-1).view(np.uint8).data)  # the same, not copied
 
     def _function(self, function: types.FunctionType) -> bytes:
         home = function.__globals__.get("__name__")  # __module__ may say something else
@@ -224,7 +229,7 @@ class _Content:
         return _hashed("object", self.of(type(value)), named, self._parts("rest", *rest))
 
 
-def _hashed(kind: str, *parts: bytes) -> bytes:
+def _hashed(kind: str, *parts: bytes | memoryview) -> bytes:
     found = hashlib.sha256(kind.encode())
     for part in parts:
         found.update(len(part).to_bytes(8, "little"))

@@ -250,10 +250,8 @@ class RunFile:
             samples = self._once((seed, "agreed"), lambda: table.agreed(graph, engine))
             problem = samples.problem
         else:
-            samples = content.problem.samples(seed, self._total(seed, graph, engine))
-            problem = content.problem.split(samples, seed)
-            # the losses have theirs, and what is left to do goes by the exam and the recipe
-            samples = samples.without_rows()
+            total = self._total(seed, graph, engine)
+            problem, samples = content.problem.split(content.problem.samples(seed, total), seed)
         plans = prepare_each(
             [entry.build_all() for entry in content.wills],
             unplanned=getattr(engine, "unplanned", False),

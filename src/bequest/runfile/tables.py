@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Discriminator, Field, PrivateAttr, Tag, ValidationInfo, model_validator
 
 from bequest import data, phases
+from bequest.data.dealing import dealt
 from bequest.data.samples import CLASSIFIERS, Loss, Weigh
 from bequest.data.tables import joined, label_of
 from bequest.engines import Engine
@@ -272,21 +273,27 @@ class TableProblem(Section):
         """Return the samples of this seed; ``total`` is how silos add up their sums."""
         return self._select(self.test_fraction, seed, total)
 
-    def split(self, samples: data.Samples, seed: int) -> Problem:
-        """Return the problem in which every silo has its own samples; a large table is let go."""
+    def split(self, samples: data.Samples, seed: int) -> tuple[Problem, data.Samples]:
+        """Return the problem in which every silo has its own samples, and the samples without rows.
+
+        What is given is used up, and a large table is let go: of the rows there is one copy, which
+        the losses share, and the exam where it is about what they have learned from.
+        """
         if self.partition is None:
             assert samples.silo is not None  # noqa: S101 - one of the two is there
             rows = partition.by_column(samples.silo)
         else:
             rows = self.partition.split(samples, self._table, seed)
         self._release()
-        return data.problem_of(
+        samples, rows = dealt(samples, rows)
+        problem = data.problem_of(
             samples, rows, loss=self.loss, l2=self.l2, delta=self.delta, weigh=self.weigh
         )
+        return problem, samples.without_rows()
 
     def build(self, seed: int) -> Problem:
         """Return the problem of this seed."""
-        return self.split(self.samples(seed), seed)
+        return self.split(self.samples(seed), seed)[0]
 
     @property
     def _bias(self) -> "Bias":

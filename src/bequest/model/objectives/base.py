@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeGuard, TypeVar
 
 import numpy as np
 
-from bequest.core.arrays import EPSILON, frozen, refuse_masked
+from bequest.core.arrays import EPSILON, frozen, is_fixed, refuse_masked
 from bequest.core.unfinished import refuse_unfinished
 from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite
 from bequest.model.overrides import replaced
@@ -321,14 +321,18 @@ def check_formulas(loss: Objective, name: str) -> None:
 
 
 def checked(values: ArrayLike, what: str, *, ndim: int) -> np.ndarray:
-    """Return a read-only float64 copy, or say what is wrong with it."""
+    """Return a read-only float64 array, or say what is wrong with it.
+
+    It is a copy, unless nothing can change what was given: samples may be most of what the memory
+    holds.
+    """
     refuse_masked(values, what)
     try:
         # NumPy would read text and count days since 1970.
         kind = _NO_NUMBERS.get(np.asarray(values).dtype.kind)
         if kind is not None:
             raise TypeError(kind)
-        array = frozen(values)
+        array = values if _may_be_kept(values) else frozen(values)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidObjective(
             f"{what} is not an array of numbers: {str(error).rstrip('.')}.",
@@ -345,7 +349,7 @@ def checked(values: ArrayLike, what: str, *, ndim: int) -> np.ndarray:
             f"{what} holds {array[where]} at index {where}.",
             remedy="Remove or impute missing and infinite entries first.",
         )
-    if np.abs(array).max() > LARGEST:
+    if max(array.max(), -array.min()) > LARGEST:
         where = tuple(int(i) for i in np.unravel_index(np.abs(array).argmax(), array.shape))
         raise NotFinite(
             f"{what} holds {array[where]:.3g} at index {where}, too large to compute with: what "
@@ -370,6 +374,13 @@ def refuse_extreme(curvature: float, what: str, *, nothing: bool) -> None:
         f"{'large' if curvature > 1 else 'small'} to compute with in float64.",
         remedy=f"Rescale {what}.",
     )
+
+
+def _may_be_kept(values: ArrayLike) -> TypeGuard[np.ndarray]:
+    """Whether these numbers lie side by side in an array that nothing can change."""
+    if type(values) is not np.ndarray or values.dtype != np.float64 or not is_fixed(values):
+        return False
+    return values.flags.c_contiguous or values.flags.f_contiguous
 
 
 def checked_scalar(value: float, what: str, *, positive: bool = False) -> float:

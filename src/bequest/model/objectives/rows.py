@@ -32,19 +32,19 @@ class DenseRows:
 
     @classmethod
     def gathered(cls, members: Sequence[Any], longest: int) -> DenseRows:
-        """Return the samples of losses, which share them from now on where they own theirs.
+        """Return the samples of losses, which share them from now on.
 
         Of two copies one is enough: a table may be most of what the memory holds. Losses give them
         up one after the other, and the memory of zeros is taken as it is filled.
         """
         rows = object.__new__(cls)
         rows.X = np.zeros((len(members), longest, members[0].X.shape[1]))
-        for row, member in enumerate(members):
-            part = rows.X[row, : member.X.shape[0]]
+        parts = [rows.X[row, : member.X.shape[0]] for row, member in enumerate(members)]
+        for member, part in zip(members, parts, strict=True):
             part[:] = member.X
-            if member.X.base is None:
-                part.setflags(write=False)
-                member.X = part
+            part.setflags(write=False)
+            member.X = part
+        rows.X.setflags(write=False)
         return rows
 
     @property

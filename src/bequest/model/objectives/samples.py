@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Up to this size a Gram matrix of sparse samples is written out to find its eigenvalues.
 _DENSE = 2000
+# Samples of more numbers than this stay where they are: evaluating them takes longer than a call.
+_LARGE = 2**18
 # Products after which a bound on the largest eigenvalue hardly sinks any more.
 _PRODUCTS = 30
 
@@ -152,12 +154,14 @@ class SampleLoss(Objective):
         return self.among(rows).gradient(x)
 
     @property
-    def size_class(self) -> tuple[int, bool]:
+    def size_class(self) -> tuple[int, bool, int]:
         """Which power of two the sample count fits into, and whether the samples are sparse.
 
-        Those of one class are padded together.
+        Those of one class are padded together. A large loss is in a class of its own: nothing is
+        gained by a copy beside others, and its work takes room for itself alone.
         """
-        return (self.y.size - 1).bit_length(), bool(issparse(self.X))
+        large = self.X.size > _LARGE and not issparse(self.X)
+        return (self.y.size - 1).bit_length(), bool(issparse(self.X)), id(self) if large else 0
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(samples={self.y.size}, dim={self.dim}, l2={self.l2:g})"

@@ -1,0 +1,81 @@
+"""How often samples are held: once, if nothing can change them and they are large."""
+
+import numpy as np
+import pytest
+
+import bequest as bq
+from bequest.data import Table, problem_of, select
+from bequest.data.dealing import dealt
+from bequest.model import partition
+from bequest.model.content import digest
+from bequest.model.objectives.samples import _LARGE
+
+KINDS = {
+    "logistic": lambda X, y: bq.Logistic(X, y > 0, 0.1),
+    "softmax": lambda X, y: bq.Softmax(X, y > 0, 2, 0.1),
+    "least squares": lambda X, y: bq.LeastSquares(X, y, 0.1),
+    "huber": lambda X, y: bq.Huber(X, y, 1.0, 0.1),
+}
+
+
+def samples(rows, columns, seed=0):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(rows, columns)), rng.normal(size=rows)
+    X.setflags(write=False)
+    return X, y
+
+
+def test_what_can_change_is_copied_and_what_cannot_is_kept():
+    X, y = samples(30, 2)
+    assert np.shares_memory(bq.LeastSquares(X, y).X, X)
+    assert np.shares_memory(bq.LeastSquares(X[10:], y[10:]).X, X)
+    mine = X.copy()
+    view = mine[:]
+    view.setflags(write=False)
+    for given in (mine, view, np.asfortranarray(X)[::2]):
+        assert not np.shares_memory(bq.LeastSquares(given, y[: len(given)]).X, given)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_losses_share_what_they_are_given_and_say_what_small_ones_say(kind):
+    X, y = samples(2 * (_LARGE // 4 + 1), 4)
+    half = len(X) // 2
+    problem = bq.Problem([KINDS[kind](X[:half], y[:half]), KINDS[kind](X[half:], y[half:])])
+    for node in range(2):
+        stack = problem.stacks[node][1]
+        assert np.shares_memory(problem.objective(node).X, X)
+        assert np.shares_memory(stack.rows.X, X)
+    x = np.linspace(-0.3, 0.4, problem.dim)
+    alone = [KINDS[kind](X[part], y[part]) for part in (slice(0, half), slice(half, None))]
+    for node, loss in enumerate(alone):
+        assert problem.objective(node).gradient(x).tolist() == loss.gradient(x).tolist()
+
+
+@pytest.mark.parametrize("test_fraction", [None, 0.25])
+def test_samples_sorted_by_silo_say_what_they_said_before(test_fraction):
+    rng = np.random.default_rng(1)
+    columns = {"a": rng.normal(size=60), "b": rng.normal(size=60)}
+    columns |= {"ill": rng.choice(["no", "yes"], 60), "site": rng.choice(["x", "y", "z"], 60)}
+
+    def chosen():
+        return select(Table(columns), label="ill", silo="site", test_fraction=test_fraction)
+
+    before, given = chosen(), chosen()
+    rows = partition.by_column(before.silo)
+    after, parts = dealt(given, rows)
+    assert after.X is given.X
+    assert not after.X.flags.writeable
+    for silo, part in zip(rows, parts, strict=True):
+        for name in ("X", "y", "silo", "rows"):
+            assert np.array_equal(getattr(before, name)[silo], getattr(after, name)[part]), name
+    problems = [
+        problem_of(*one, loss="logistic", l2=0.1) for one in ((before, rows), (after, parts))
+    ]
+    assert digest(problems[0]) == digest(problems[1])
+    x = np.array([0.3, -0.2, 0.1])
+    assert before.exam.score(x) == after.exam.score(x)
+
+
+def test_a_large_array_has_the_digest_of_its_bytes():
+    X, _ = samples(2**16, 4)
+    assert digest(X) == digest(X.copy(order="F")) != digest(-X)
