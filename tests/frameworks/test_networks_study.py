@@ -46,9 +46,11 @@ def test_a_sketch_is_one_and_who_insists_hands_over(monkeypatch):
     monkeypatch.setattr(networks, "solve", watched)
     facts = networks.measure(network="tanh", split="digits", seed=0, rounds=60).facts
     early = facts["times"][VERY_EARLY]
-    for title, guarded in networks.INSISTING.items():
-        assert early[guarded]["left"] == ["none"] * 3
+    assert len(networks.INSISTING) == 3
+    for title in networks.INSISTING:
         assert "none" not in early[title]["left"]
+    for title in ("consensus", "trust", "sketch, rank 8"):
+        assert early[title]["left"] == ["none"] * 3
     assert early["trust, insisting"]["vectors"] == 2.0
     assert early["sketch, insisting"]["vectors"] == 10.0
     for record in left["InsistingSketch"]:

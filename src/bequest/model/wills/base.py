@@ -361,7 +361,8 @@ class Will(ABC):
     def insists(self) -> bool:
         """Whether its quadratics are handed over in any case, also where a loss is not convex.
 
-        If not, they are left out as long as they would hold the survivors back (``guard``).
+        If not, they are left out as long as they would hold the survivors back (``guard``), and
+        made as stiff as the loss was on the way (``stiffness``).
         """
         return False
 

@@ -21,12 +21,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bequest.core.arrays import norm
+from bequest.model.wills.stiffness import ROUNDS, bounded
 
 if TYPE_CHECKING:
     from bequest.model.wills.base import Bequest, Estate, Will
 
-# The movement of so many rounds says how fast a node is, and in which direction curvature matters.
-ROUNDS = 32
 # Of the whole way in the last rounds: more is too early for any quadratic, less is settled.
 _HARDLY_BEGUN, _SETTLED = 1 / 2, 1 / 100
 # From this cosine on the way of all is the node's own.
@@ -37,14 +36,16 @@ def guarded(will: Will, bequest: Bequest, estate: Estate) -> Bequest:
     """Return the bequest, without its quadratic where that cannot be trusted.
 
     It is asked about losses that are not convex (``setting.mu`` is below zero), of wills that do
-    not insist. Samples hold everywhere, and pass.
+    not insist. Samples hold everywhere, and pass. A quadratic that passes is no stiffer and no
+    softer than it may be (``stiffness``).
     """
     legacy = bequest.legacy
     if estate.setting.mu >= 0 or will.insists or legacy is None or legacy.samples:
         return bequest
-    why = _objection(estate)
+    haste = _haste(estate)
+    why = _objection(estate, haste)
     if why is None:
-        return bequest
+        return bounded(bequest, estate, settled=haste <= _SETTLED)
     return replace(
         bequest,
         choice="none",
@@ -59,9 +60,8 @@ def keeps_path(will: Will, mu: float) -> bool:
     return will.needs_history or (mu < 0 and not (will.insists or will.forgets))
 
 
-def _objection(estate: Estate) -> str | None:
+def _objection(estate: Estate, haste: float) -> str | None:
     """Return why a quadratic would do more harm than good, or None."""
-    haste = _haste(estate)
     if haste > _HARDLY_BEGUN:
         return f"{ROUNDS} rounds at its pace are {haste:.0%} of its way so far, too early"
     if haste <= _SETTLED:

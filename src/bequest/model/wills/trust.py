@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bequest.core.arrays import norm
 from bequest.model.wills.base import Bequest, Will
-from bequest.model.wills.guard import ROUNDS
+from bequest.model.wills.stiffness import ROOM, on_the_way
 
 if TYPE_CHECKING:
     from bequest.model.wills.base import Estate
-
-# An heir may inherit twice before its step is too long for it.
-ROOM = 0.5
 
 
 @dataclass(frozen=True)
@@ -40,11 +36,10 @@ class Trust(Will):
     def decide(self, estate: Estate) -> Bequest:
         """Return the quadratic."""
         curvature = estate.objective.curvature
-        movement = None if estate.recent is None else estate.recent.movement(ROUNDS)
+        met = on_the_way(estate)
         eta, how = curvature.midpoint, "the midpoint's, as no way has been come"
-        if movement is not None:
-            s, rounds = movement
-            eta = norm(estate.objective.hvp(estate.x, s / norm(s)))
+        if met is not None:
+            eta, rounds = met
             how = f"that along the movement of the last {rounds} rounds"
         eta = max(eta, curvature.a, 0.0)
         if estate.setting.mu >= 0:  # the range of a network is that at its start, and no bound

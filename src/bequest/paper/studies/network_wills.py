@@ -10,7 +10,7 @@ import numpy as np
 from bequest.core import sketch
 from bequest.model import wills
 from bequest.model.wills import Bequest, Will
-from bequest.model.wills.trust import ROOM
+from bequest.model.wills.stiffness import ROOM
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Matrix
@@ -25,6 +25,7 @@ _BESIDE, _TURNS = 8, 3
 class Sketch(Will):
     """Anchor at the iterate, with the Gauss-Newton matrix where it bends most; elsewhere with l2.
 
+    If it does not insist it is raised elsewhere to what the loss had on the way (``stiffness``).
     ``Drift`` would anchor at the middle of a noisy path instead, without any sketch. The step times
     the curvature is at most a half, as in ``Trust``.
 
@@ -58,7 +59,7 @@ class Sketch(Will):
 
 
 class InsistingConsensus(wills.Consensus):
-    """The paper's quadratic, also where it would be left out."""
+    """The paper's midpoint, also where it would be left out or bent."""
 
     insists = True
 
