@@ -8,6 +8,7 @@ import random
 from dataclasses import dataclass
 from functools import partial
 
+from bequest.engines.runtime.arrivals import Arrivals
 from bequest.engines.runtime.message_batch import pack, unpack
 from bequest.engines.runtime.node_group import STEWARD_HOST, NodeGroup
 from bequest.engines.runtime.node_setup import (
@@ -39,6 +40,7 @@ class Rehearsal:
         hosts: how many.
         seed: of the order in which batches and reports arrive.
         kill: (host, round): that host is gone once a node of it has completed that round.
+        kill_steward: the steward is gone once a node has completed that round.
         machines: how many.
         records_rounds: whether one process sees the states of all nodes after every round.
     """
@@ -46,6 +48,7 @@ class Rehearsal:
     hosts: int = 4
     seed: int = 0
     kill: tuple[str, int] | None = None
+    kill_steward: int | None = None
     machines: int = 1
     records_rounds: bool = True
 
@@ -72,6 +75,7 @@ class Stage:
             domain_of=self.placement.domain_of,
             records_rounds=records_rounds,
         )
+        self.arrivals = Arrivals(self.supervisor)
         self.groups = {}
         for name in self.placement.machines:
             group = self.groups[name] = NodeGroup(
@@ -88,7 +92,9 @@ class Stage:
                     after = departure_after(plan, node, 0)
                     if after is not None:
                         group.leave(node, after)
-        self.desk = StewardDesk(charter_of(plan, first), domains=domains, where=hosts)
+        self.make_desk = partial(StewardDesk, charter_of(plan, first), domains=domains)
+        self.desk = self.make_desk(where=hosts)
+        self.steward_dies_at = engine.kill_steward
         self.random = random.Random(engine.seed)  # noqa: S311 - which batch is next
         self.mail = []
         self.calls = []
@@ -146,6 +152,27 @@ class Stage:
         if kill is not None and kill[0] == host and any(node.round >= kill[1] for node in nodes):
             del self.groups[host]
             self._carry_out(self.supervisor.host_lost(host, "its machine is gone"))
+        dies_at = self.steward_dies_at
+        if dies_at is not None and any(node.round >= dies_at for node in nodes):
+            self.steward_dies_at = None
+            self._replace_steward()
+
+    def _replace_steward(self):
+        """Let the steward die with what is under way to it, and another one take over."""
+        stewards = self.supervisor.stewards
+        self._carry_out(self.supervisor.steward_lost())
+        self.mail = [(where, what) for where, what in self.mail if where != STEWARD_HOST]
+        for host in list(
+            self.groups
+        ):  # verdicts and reports that come before the next one is there
+            self._report(host)
+        stewards.inquire()
+        for group in self.groups.values():
+            group.apply_again()
+        appointment = stewards.appoint()
+        self.desk = self.make_desk(where=appointment.where, term=stewards.term)
+        for event in appointment.events:
+            self._orders(self.desk.handle(event))
 
     def _report(self, host, *, rounds=True):
         if host in self.groups:
@@ -163,25 +190,29 @@ class Stage:
                     self.finished = True
                 case GiveReceipt(node, host, receipt):
                     self.groups[host].give_receipt(node, receipt)
-                case Relocate(node, host):
-                    self.desk.locate(node, host)
-                    for group in self.groups.values():
-                        group.locate(node, host)
-                case StartNode(setup, host, leaves):
-                    self.mail.append((host, partial(self._start, setup, host, leaves)))
+                case Relocate() | StartNode():
+                    if self.arrivals.put(command):
+                        self.mail.append((None, self._let_in))
 
     def _tell_steward(self, verdict):
         self._orders(self.desk.handle(verdict))
 
-    def _start(self, setup, host, leaves):
-        if host not in self.groups:
-            self._carry_out(self.supervisor.retry(setup))
-            return
-        self.groups[host].admit(setup.build())
-        if leaves is not None:
-            self.groups[host].leave(setup.ident, leaves)
-        self._carry_out(self.supervisor.started(setup))
-        self._turn(host)
+    def _let_in(self):
+        """Carry out the next command about a node that arrives."""
+        match self.arrivals.next:
+            case Relocate(node, host):
+                self.desk.locate(node, host)
+                for group in self.groups.values():
+                    group.locate(node, host)
+                self.arrivals.moved()
+            case StartNode(_, host, _) if host not in self.groups:
+                self._carry_out(self.arrivals.host_died())
+            case StartNode(setup, host, leaves):
+                self.groups[host].admit(setup.build(), leaves)
+                self._carry_out(self.arrivals.answered(None))
+                self._turn(host)
+        if self.arrivals.next is not None:
+            self.mail.append((None, self._let_in))
 
 
 def same(one, other):

@@ -125,7 +125,7 @@ class _Rerun(Execution):
                 else:
                     world.kill(process, noticed=False)
             case Replaced():
-                world.start_steward(self.supervisor.inquire()[0])
+                world.start_steward(self.supervisor.stewards.inquire())
             case event:
                 if isinstance(event, Lost):  # the supervisor had given the verdict before
                     self.supervisor.tick(math.inf)

@@ -159,6 +159,27 @@ def test_a_host_that_dies_is_adopted(seed):
     assert run.error[-1] < 1e-3
 
 
+@pytest.mark.parametrize("at", [1, 31, 51, 52, 80, 91, 140])
+def test_a_steward_that_dies_is_replaced(at):
+    """Before anything happens, in the middle of a change, and while nodes wait to come in."""
+    common = {"departures": EVENTS, "rounds": 200, "will": bq.wills.Drift(2), "checkpoint_every": 7}
+    loop = bq.solve(PROBLEM, GRAPH, engine=Loop(hosts=HOSTS), **common)
+    run = bq.solve(PROBLEM, GRAPH, engine=Rehearsal(seed=at, kill_steward=at), **common)
+    assert run.survivors == loop.survivors
+    assert sorted(r.node for r in run.departures) == sorted(r.node for r in loop.departures)
+    assert run.lost == ()
+    assert run.invariant_gap.max() < 1e-9
+    assert len(run.changes) == len(loop.changes)
+
+
+@pytest.mark.parametrize("at", [12, 70])
+def test_a_steward_that_dies_with_its_host_hears_the_verdicts(at):
+    engine = Rehearsal(hosts=4, seed=at, kill=("host 1", at), kill_steward=at)
+    run = bq.solve(PROBLEM, GRAPH, engine=engine, rounds=200, checkpoint_every=5)
+    assert sorted(r.node for r in run.departures if r.crashed) == [3, 4, 5]
+    assert run.survivors == (0, 1, 2, 6, 7, 8, 9, 10, 11)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_who_fails_is_treated_as_crashed(seed):
     class Armed(Rehearsal):

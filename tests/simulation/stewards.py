@@ -5,7 +5,7 @@ from bequest.protocol.messages import STEWARD
 
 def replace_steward(execution):
     """Start another steward, and tell it every verdict that is still true."""
-    asked, verdicts = execution.supervisor.inquire()
-    execution.world.start_steward(asked)
-    for verdict in verdicts:
+    stewards = execution.supervisor.stewards
+    execution.world.start_steward(stewards.inquire())
+    for verdict in stewards.appoint().verdicts:
         execution.world.give(STEWARD, verdict)

@@ -174,7 +174,7 @@ def test_the_command_says_where_the_page_is(tmp_path, engine):
 
 
 def test_the_growing_log_of_a_cluster_is_shown_as_far_as_it_goes(tmp_path):
-    """As ``engines.ray.monitoring`` writes it: a line per event, and readings by the clock."""
+    """As ``engines.runtime.monitor`` writes it: a line per event, and readings by the clock."""
     lines = []
     bq.engines.Vector(watch=lines.append).run(planned())
     log = tmp_path / "run-01.jsonl"

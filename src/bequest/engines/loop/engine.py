@@ -195,12 +195,11 @@ class Execution:
             raise self.world.stall()
         self._carry_out(supervisor.tick(math.inf))
         if steward is not None and awaited:
-            note = Note(
-                supervisor.term, (), awaited, steward.present.round_reached, steward.present.number
-            )
+            term, present = supervisor.stewards.term, steward.present
+            note = Note(term, (), awaited, present.round_reached, present.number)
             self._carry_out(supervisor.note(note))
             # The steward goes on from here by itself.
-            supervisor.note(Note(supervisor.term, (), (), 0, 0))
+            supervisor.note(Note(term, (), (), 0, 0))
 
     def _let_hosts_die(self) -> None:
         """Let the hosts go down whose time has come."""

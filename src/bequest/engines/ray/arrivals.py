@@ -1,9 +1,8 @@
-"""Starts nodes that join or return, one after the other."""
+"""Carries out what the supervisor wants about nodes that arrive."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import TYPE_CHECKING
 
 from ray.exceptions import RayError
@@ -13,48 +12,35 @@ from bequest.engines.runtime.supervisor import Relocate
 
 if TYPE_CHECKING:
     from bequest.engines.ray.supervisor_actor import SupervisorActor
+    from bequest.engines.runtime.arrivals import Arrivals
     from bequest.engines.runtime.supervisor import StartNode
 
 
-class Arrivals:
-    """The supervisor's commands about nodes that arrive, in its order."""
-
-    def __init__(self, actor: SupervisorActor) -> None:
-        self._actor = actor
-        self._commands: deque[Relocate | StartNode] = deque()
-
-    def put(self, command: Relocate | StartNode) -> bool:
-        """Add a command; return whether ``let_in`` has to be started."""
-        self._commands.append(command)
-        return len(self._commands) == 1
-
-    async def let_in(self) -> None:
-        """Carry out all commands."""
-        while self._commands:
-            command = self._commands[0]
+async def let_in(actor: SupervisorActor, arrivals: Arrivals) -> None:
+    """Carry out all commands, one after the other."""
+    try:
+        while (command := arrivals.next) is not None:
+            if isinstance(command, Relocate):
+                await _relocate(actor, command)
+                arrivals.moved()
+                continue
             try:
-                if isinstance(command, Relocate):
-                    await self._relocate(command)
-                else:
-                    await self._start(command)
-            except Exception as error:  # noqa: BLE001 - no other process would hear of it
-                self._actor.fail(error)
-            self._commands.popleft()
+                why = await _start(actor, command)
+            except RayError:  # that host has died meanwhile
+                actor.happen(arrivals.host_died)
+            else:
+                actor.happen(arrivals.answered, why)
+    except Exception as error:  # noqa: BLE001 - no other process would hear of it
+        actor.fail(error)
 
-    async def _relocate(self, command: Relocate) -> None:
-        steward = self._actor.steward
-        told = [*self._actor.alive().values(), *([] if steward is None else [steward])]
-        calls = [one.locate.remote(command.node, command.host) for one in told]
-        await asyncio.gather(*map(settled, calls))
 
-    async def _start(self, command: StartNode) -> None:
-        supervisor, setup, host = self._actor.supervisor, command.setup, command.host
-        try:
-            why = await self._actor.hosts[host].actor.admit.remote(setup, command.leaves)
-        except RayError:  # that host has died meanwhile
-            self._actor.happen(supervisor.retry, setup)
-            return
-        if why is None:
-            self._actor.happen(supervisor.started, setup)
-        else:
-            self._actor.happen(supervisor.refused, setup, why)
+async def _relocate(actor: SupervisorActor, command: Relocate) -> None:
+    told = [*actor.alive().values(), *([] if actor.steward is None else [actor.steward])]
+    calls = [one.locate.remote(command.node, command.host) for one in told]
+    await asyncio.gather(*map(settled, calls))
+
+
+async def _start(actor: SupervisorActor, command: StartNode) -> str | None:
+    host = actor.hosts[command.host].actor
+    why: str | None = await host.admit.remote(command.setup, command.leaves)
+    return why

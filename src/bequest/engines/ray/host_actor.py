@@ -165,16 +165,12 @@ class HostActor:
 
     async def admit(self, setup: NodeSetup, leaves: int | None) -> str | None:
         """Start a node that joins or returns; return what went wrong, or None."""
-        there = self._group.nodes.get(setup.ident)
-        if there is not None and there.incarnation >= setup.incarnation:
+        if self._group.has(setup.ident, setup.incarnation):
             return None  # Ray has made this call before
         node, why = await asyncio.to_thread(_built, setup)
         if node is None:
             return why
-        self._group.locate(setup.ident, self._setup.name)
-        self._group.admit(node)
-        if leaves is not None or self._preempted:
-            self._group.leave(setup.ident, 0 if self._preempted else leaves or 0)
+        self._group.admit(node, leaves)
         await self._turn()
         return None
 

@@ -1,4 +1,4 @@
-"""Watches the hosts of a run: deaths, drained machines, silence."""
+"""Watches the hosts of a run: deaths, drained machines, and pings to those that are silent."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ray.exceptions import RayError
 
 from bequest.engines.ray import ray_private
 from bequest.engines.ray.ray_private import settled
+from bequest.engines.runtime.patience import Patience
 from bequest.engines.runtime.report_order import Numbered
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ class WatchedHost:
         pid: the number of that process.
         machine: the name of its machine.
         ident: Ray's id of that machine.
-        heard: when the host last answered.
         reports: its reports, in order.
         reported: set when another report is on record.
     """
@@ -39,7 +39,6 @@ class WatchedHost:
     pid: int
     machine: str
     ident: str
-    heard: float = field(default_factory=time.monotonic)
     reports: Numbered = field(default_factory=Numbered)
     reported: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -53,7 +52,11 @@ class HostWatch:
     """
 
     def __init__(self, actor: SupervisorActor, patience: float) -> None:
-        self._actor, self._patience = actor, patience
+        self._actor, self._patience = actor, Patience(patience)
+
+    def heard(self, name: str) -> None:
+        """Hear that a host is there."""
+        self._patience.heard(name, time.monotonic())
 
     async def wait_for_death(self, name: str, host: WatchedHost) -> None:
         """Wait for a host to die; one that is only unavailable may come back."""
@@ -69,37 +72,23 @@ class HostWatch:
             before: when this process looked last.
         """
         leaving = await asyncio.to_thread(_draining)
-        hosts = self._actor.hosts
-        if time.monotonic() - before > self._patience / 4:
-            # This process was away, not the hosts: none of them is to blame.
-            for host in hosts.values():
-                host.heard = time.monotonic()
-        for name, host in hosts.items():
+        actor, supervisor = self._actor, self._actor.supervisor
+        for name, host in actor.hosts.items():
             if host.ident in leaving:
-                why = f"machine {host.machine} is drained"
-                self._actor.happen(self._actor.supervisor.preempt, name, why)
-            self._check_pulse(name, host)
+                actor.happen(supervisor.preempt, name, f"machine {host.machine} is drained")
+        looked = self._patience.look(actor.alive(), before=before, now=time.monotonic())
+        for name in looked.ask:
+            actor.start(self._ask(name))
+        for name, silence in looked.give_up:
+            actor.monitoring.say(f"{name} has not answered for {silence:.1f} s and is given up")
+            ray.kill(actor.hosts[name].actor)
 
-    def _check_pulse(self, name: str, host: WatchedHost) -> None:
-        """End a host that has been silent for too long: it may be frozen."""
-        silence = time.monotonic() - host.heard
-        if self._actor.supervisor.host_states[name] == "gone" or silence < self._patience / 4:
-            return
-        if silence > self._patience:
-            self._actor.monitoring.say(
-                f"{name} has not answered for {silence:.1f} s and is given up"
-            )
-            host.heard = time.monotonic()
-            ray.kill(host.actor)
-        else:
-            self._actor.start(self._ask(host))
-
-    async def _ask(self, host: WatchedHost) -> None:
+    async def _ask(self, name: str) -> None:
         try:
-            await host.actor.ping.remote()
+            await self._actor.hosts[name].actor.ping.remote()
         except RayError:
             return  # the task that waits for its death hears the reason
-        host.heard = time.monotonic()
+        self.heard(name)
 
     async def drain_calls(self) -> None:
         """Wait a moment for open calls: Ray would tell the user of calls to killed hosts."""

@@ -13,11 +13,12 @@ from ray.exceptions import RayError
 from bequest.engines.ray.ray_private import end_with
 from bequest.engines.runtime.message_batch import pack, unpack
 from bequest.engines.runtime.steward_desk import StewardDesk
-from bequest.protocol.events import FoundNetwork, Received, TakeOver
+from bequest.protocol.events import FoundNetwork, Received
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from bequest.engines.runtime.stewards import Appointment
     from bequest.protocol.charter import Charter
     from bequest.protocol.events import Input, Instruction, Lost
 
@@ -55,25 +56,11 @@ class StewardActor:
         if self._open(where, hosts):
             await self._give(FoundNetwork())
 
-    async def take_over(
-        self,
-        where: Mapping[int, str],
-        hosts: Mapping[str, Any],
-        running: Mapping[int, int],
-        verdicts: Sequence[Lost],
-    ) -> None:
-        """Take over from a steward that was lost.
-
-        Args:
-            where: node -> the name of its host.
-            hosts: their actors.
-            running: node -> the incarnation that runs.
-            verdicts: the nodes that are known to be lost.
-        """
-        if self._open(where, hosts):
-            await self._give(TakeOver(running))
-            for verdict in verdicts:
-                await self._give(verdict)
+    async def take_over(self, appointment: Appointment, hosts: Mapping[str, Any]) -> None:
+        """Take over from a steward that was lost; ``hosts`` are the actors of the hosts."""
+        if self._open(appointment.where, hosts):
+            for event in appointment.events:
+                await self._give(event)
 
     def _open(self, where: Mapping[int, str], hosts: Mapping[str, Any]) -> bool:
         """Begin to work; return False for a call that Ray has made before."""

@@ -17,10 +17,11 @@ from ray.exceptions import RayError
 
 from bequest.engines import records
 from bequest.engines.ray import actors, ray_private
-from bequest.engines.ray.arrivals import Arrivals
+from bequest.engines.ray.arrivals import let_in
 from bequest.engines.ray.host_watch import HostWatch, WatchedHost
 from bequest.engines.ray.monitoring import Monitoring
 from bequest.engines.ray.ray_private import settled
+from bequest.engines.runtime.arrivals import Arrivals
 from bequest.engines.runtime.node_group import STEWARD_HOST
 from bequest.engines.runtime.node_setup import charter_of
 from bequest.engines.runtime.supervisor import (
@@ -101,7 +102,7 @@ class SupervisorActor:
         self.monitoring = Monitoring(setup.namespace, setup.plan, self.supervisor, setup.record)
         self.hosts: dict[str, WatchedHost] = {}
         self._watch = HostWatch(self, setup.patience)
-        self._arrivals = Arrivals(self)
+        self._arrivals = Arrivals(self.supervisor)
         self.steward: Any = None
         self._steward_pid: int | None = None
         self._error: BaseException | None = None
@@ -153,6 +154,7 @@ class SupervisorActor:
         for name, (actor, ready) in hosts.items():
             machine = self._setup.placement.machines[name]
             self.hosts[name] = WatchedHost(actor, ready.pid, machine.name, machine.ident)
+            self._watch.heard(name)
             if not ready.hears_sigterm:
                 self.monitoring.say(
                     f"{name} cannot hear a SIGTERM: to its nodes it would be a crash"
@@ -223,7 +225,7 @@ class SupervisorActor:
         known = self.hosts[host]
         if self.supervisor.host_states[host] == "gone":
             return
-        known.heard = time.monotonic()
+        self._watch.heard(host)
         for ready in known.reports.put(number, items):
             self.happen(self.supervisor.report, host, ready, time.monotonic())
             known.reported.set()
@@ -265,13 +267,12 @@ class SupervisorActor:
             case Tell(what):
                 self.monitoring.say(what)
             case DeclareLost(verdict):
-                if self.steward is not None:  # or its successor gets all verdicts
-                    self.steward.lost.remote(verdict)
+                self.steward.lost.remote(verdict)
             case GiveReceipt(node, host, receipt):
                 self.hosts[host].actor.give_receipt.remote(node, receipt)
             case Relocate() | StartNode():
                 if self._arrivals.put(command):
-                    self.start(self._arrivals.let_in())
+                    self.start(let_in(self, self._arrivals))
             case EmptyHost(host):
                 self.hosts[host].actor.preempt.remote()
             case EndHost(host):
@@ -296,19 +297,18 @@ class SupervisorActor:
             return
 
     async def _replace_steward(self) -> None:
-        setup, where = self._setup, self.supervisor.incarnations.where
+        setup, stewards = self._setup, self.supervisor.stewards
         self.steward, self._steward_pid = None, None
         self.happen(self.supervisor.steward_lost)
         charter = charter_of(setup.plan, setup.first)
-        new = actors.steward(setup, charter, self.supervisor.term, self._own)
+        new = actors.steward(setup, charter, stewards.term, self._own)
         pid = await new.pid.remote()
-        asked, _ = self.supervisor.inquire()
+        stewards.inquire()
         calls = [actor.appoint.remote(new) for actor in self.alive().values()]
         await asyncio.gather(*map(settled, calls))
         self.steward, self._steward_pid = new, pid
         self.start(self._watch_steward(new))
-        gone = self.supervisor.incarnations.gone(asked)
-        await settled(new.take_over.remote(where, self.alive(), asked, gone))
+        await settled(new.take_over.remote(stewards.appoint(), self.alive()))
 
     async def _look_around(self) -> None:
         """Look for machines that are drained, hosts that are frozen, and unnoticed crashes."""

@@ -9,6 +9,8 @@ How to write a carrier:
   hosts that die (``host_lost``) or have to go (``preempt``), and of the time (``tick``).
 - Carry out the commands that it returns. ``EndHost`` is followed by ``host_lost``. ``TakeStock``
   may come more than once: ask the nodes for their ``FinalState`` when all reports are in.
-- A lost steward: ``steward_lost``, then ``inquire``; tell the nodes that wait outside to apply
-  again, give the new steward ``TakeOver`` and then the verdicts.
+- Nodes that come: carry out ``Relocate`` and ``StartNode`` one after the other (``arrivals``).
+- Hosts that are silent: ``patience`` says which to ask, and which to give up.
+- A lost steward: ``steward_lost``; then ``stewards`` says what the next one begins with.
+- ``monitor`` is what readers see, and its event log.
 """

@@ -101,6 +101,7 @@ class NodeGroup:
         # (host, epoch) -> how many here talk to it
         self._talkers: Counter[tuple[str, int]] = Counter()
         self._release = False
+        self._is_emptied = False
 
     # --- the nodes here -----------------------------------------------------------------------
 
@@ -108,10 +109,24 @@ class NodeGroup:
         """Let a founding member in."""
         self.nodes[node.ident] = node
 
-    def admit(self, node: Node) -> None:
-        """Let a node in that comes later, and let it ask the steward."""
+    def has(self, node: int, incarnation: int) -> bool:
+        """Whether a node is here, in that incarnation or a later one."""
+        return node in self.nodes and self.nodes[node].incarnation >= incarnation
+
+    def admit(self, node: Node, leaves: int | None) -> None:
+        """Let a node in that comes later, and let it ask the steward.
+
+        Args:
+            node: the node.
+            leaves: the round after which it leaves again; None if it stays.
+        """
+        self.locate(node.ident, self.name)
         self.nodes[node.ident] = node
         self._carry_out(node, node.handle(Apply()))
+        if self._is_emptied:
+            leaves = 0
+        if leaves is not None:
+            self.leave(node.ident, leaves)
 
     def apply_again(self) -> None:
         """Let the nodes that want to come ask a new steward: the last one knew, and is gone."""
@@ -129,7 +144,8 @@ class NodeGroup:
         self._queue.append((node, Leave(after)))
 
     def leave_all(self) -> None:
-        """Ask every node here to go."""
+        """Ask every node here to go, and every one that comes later."""
+        self._is_emptied = True
         for node in self.nodes:
             self.leave(node)
 

@@ -16,6 +16,7 @@ from bequest.engines.runtime.node_setup import comers, departure_after, outcome_
 from bequest.engines.runtime.report_batch import Ended, Told
 from bequest.engines.runtime.report_order import ReportOrder
 from bequest.engines.runtime.round_recorder import RoundRecorder
+from bequest.engines.runtime.stewards import Stewards
 from bequest.protocol.events import Committed, Failed, Finished
 
 if TYPE_CHECKING:
@@ -114,8 +115,8 @@ class Supervisor:
         recorder: measures the rounds; None without ``records_rounds``.
         order: puts reports into order.
         incarnations: which nodes run.
+        stewards: the stewards, one after the other.
         host_states: host -> "there", "leaving" or "gone".
-        term: how many stewards there were before the present one.
     """
 
     def __init__(
@@ -132,8 +133,8 @@ class Supervisor:
         self.recorder = RoundRecorder(plan) if records_rounds else None
         self.order = ReportOrder(self.ledger, self.recorder, self._begun)
         self.incarnations = Incarnations(hosts, plan.network())
+        self.stewards = Stewards(self.incarnations, self.order)
         self.host_states = dict.fromkeys(hosts.values(), "there")
-        self.term = 0
         self._commands: list[Command] = []
         # What the steward said last, if it waits for nodes.
         self._awaited: Note | None = None
@@ -166,7 +167,7 @@ class Supervisor:
 
     def note(self, note: Note) -> Sequence[Command]:
         """Take in what a steward has decided, and which nodes it waits for."""
-        if note.term == self.term:
+        if note.term == self.stewards.term:
             for effect in note.decided:
                 if isinstance(effect, Committed):
                     self.order.observe(-1, effect)
@@ -203,7 +204,8 @@ class Supervisor:
 
     def _lose(self, verdict: Lost) -> None:
         self.order.lose(verdict.node, verdict.incarnation)
-        self._commands.append(DeclareLost(verdict))
+        if self.stewards.is_present:  # or the next one begins with all verdicts
+            self._commands.append(DeclareLost(verdict))
 
     # --- arrivals -----------------------------------------------------------------------------
 
@@ -312,17 +314,12 @@ class Supervisor:
 
     # --- the steward and the end --------------------------------------------------------------
 
-    def inquire(self) -> tuple[dict[int, int], list[Lost]]:
-        """Return the incarnations that a new steward asks, and the verdicts that hold for it."""
-        asked = self.incarnations.inquire()
-        self.order.revive(asked)
-        return asked, self.incarnations.gone(asked)
-
     def steward_lost(self) -> Sequence[Command]:
-        """Hear that the steward is gone; the carrier starts another one, of the next term."""
-        self.term += 1
+        """Hear that the steward is gone; the carrier starts the next one (``stewards``)."""
+        self.stewards.lose()
         self._awaited = None
-        self._tell(f"the steward died; steward {self.term + 1} asks every node where it is")
+        what = f"the steward died; steward {self.stewards.term + 1} asks every node where it is"
+        self._tell(what)
         return self._commanded()
 
     def outcome(self, states: Iterable[FinalState]) -> Outcome:
