@@ -1,5 +1,9 @@
 """How often samples are held: once, if nothing can change them and they are large."""
 
+import runpy
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -79,3 +83,25 @@ def test_samples_sorted_by_silo_say_what_they_said_before(test_fraction):
 def test_a_large_array_has_the_digest_of_its_bytes():
     X, _ = samples(2**16, 4)
     assert digest(X) == digest(X.copy(order="F")) != digest(-X)
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "loss"),
+    [
+        (6, "softmax"),
+        pytest.param(200, "softmax", marks=pytest.mark.slow),
+        pytest.param(200, "least_squares", marks=pytest.mark.slow),
+    ],
+)
+def test_a_whole_run_on_a_large_csv_file_takes_at_most_four_times_its_size(
+    megabytes, loss, monkeypatch
+):
+    """Beside a small file much else is large: 5.9 there, and 10.6 when samples were copied."""
+    folder = Path(__file__).parents[2] / "benchmarks"
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    found = runpy.run_path(str(folder / "run_memory.py"))["measure"](megabytes, loss)
+    print(found)
+    if megabytes > 100:
+        assert found["run"] <= 4
+    else:
+        assert found["run, without Python's own"] <= 8

@@ -111,18 +111,28 @@ def test_a_parquet_file_that_is_larger_than_the_memory(tmp_path, tiny, sealed):
 
 
 def test_a_long_text_that_a_parquet_file_holds_once_and_shows_often(tmp_path, tiny):
+    """It is kept once, too; written out it would not fit."""
     path = tmp_path / "a.parquet"
     rows = pa.array(np.zeros(100, dtype=np.int32))
     texts = pa.DictionaryArray.from_arrays(rows, pa.array(["z" * 10_000]))
     pq.write_table(pa.table({"t": texts}), path)
-    assert 'column "t", in which every cell' in refused(path).what
+    table = read_table(path)
+    assert table.columns["t"].counts() == {"z" * 10_000: 100}
+    with pytest.raises(InvalidData, match="in which cells get as much room as the longest"):
+        table.names("t")
+
+
+def test_texts_of_a_parquet_file_of_which_one_is_long(tmp_path, tiny):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"t": [*map(str, range(50)), "z" * 10_000]}), path)
+    assert 'column "t", in which every text' in refused(path).what
 
 
 def test_a_text_that_makes_every_cell_of_a_csv_file_long(tmp_path, tiny):
     path = tmp_path / "a.csv"
-    path.write_text("x,t\n" + "1,a\n" * 10 + f"1,{'z' * 10_000}\n")
+    path.write_text("x,t\n" + "".join(f"1,a{k}\n" for k in range(50)) + f"1,{'z' * 10_000}\n")
     error = refused(path)
-    assert 'column "t", in which every cell gets as much room as the longest' in error.what
+    assert 'column "t", in which every text gets as much room as the longest' in error.what
     assert "shorten" in error.remedy
 
 
@@ -155,7 +165,7 @@ def test_cells_that_are_missing_among_numbers_are_nan_and_texts_keep_their_order
     np.testing.assert_array_equal(table.columns["y"], [np.nan, 2, np.inf, np.nan, 7])
     assert table.columns["t"].tolist() == ["a", "bb", "", "a", "ccc"]
     assert table.columns["none"].tolist() == [""] * 5
-    assert not any(column.flags.writeable for column in table.columns.values())
+    assert not any(table.columns[name].flags.writeable for name in "xy")
 
 
 def test_a_csv_file_of_very_many_columns(tmp_path):

@@ -12,8 +12,9 @@ Where every node has a file of its own, on its own host, ``loader`` says how to 
 
 from bequest.data.grading import Exam, Score
 from bequest.data.loading import Loader, loader
+from bequest.data.losses import problem_of
 from bequest.data.reading import read_silos, read_table
-from bequest.data.samples import Samples, problem_of, select
+from bequest.data.samples import Samples, select
 from bequest.data.tables import Table, as_table
 from bequest.data.trained import TrainedModel, load_model, trained
 

@@ -11,14 +11,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bequest.data.texts import ranks
+from bequest.model.partition import by_column
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bequest.core.arrays import Indices, Matrix
     from bequest.data.samples import Samples
+    from bequest.data.tables import Column
 
 # Bytes that are moved at a time.
 _MOVED = 2**25
+
+
+def by_silo(silo: Column) -> list[Indices]:
+    """Return the rows of every silo, in the order of their names."""
+    return by_column(ranks(silo).places)
 
 
 def part_of(samples: Matrix, rows: Indices) -> Matrix:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -10,10 +9,12 @@ import numpy as np
 
 from bequest.data.choosing import DATE
 from bequest.data.tables import number_in
+from bequest.data.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from bequest.core.arrays import Vector
     from bequest.data.tables import Column, Table
 
 # More distinct texts than this, and most of them once: names or numbers of rows, not categories.
@@ -70,33 +71,32 @@ def describe(
     document: dict[str, Any] = {"source": table.source, "rows": table.rows, "columns": columns}
     if silo is not None:
         owners = table.cells(silo)
-        document["silos"] = dict(sorted(Counter(owners).items()))
+        document["silos"] = dict(sorted(owners.counts().items()))
     if label is not None:
         labels = table.cells(label)
-        document["labels"] = dict(sorted(Counter(labels).items()))
+        document["labels"] = dict(sorted(labels.counts().items()))
         if silo is not None:
-            pairs = Counter(zip(owners, labels, strict=True))
             document["balance"] = {
-                owner: {name: pairs[owner, name] for name in document["labels"]}
+                owner: {name: counts.get(name, 0) for name in document["labels"]}
                 for owner in document["silos"]
+                for counts in [labels[np.flatnonzero(owners == owner)].counts()]
             }
     return document
 
 
 def _column(name: str, values: Column) -> ColumnDocument:
-    if values.ndim == 2:
-        inside = values[np.isfinite(values)]
-        return _document(name, f"block of {values.shape[1]}", values.size - inside.size, inside)
-    if values.dtype.kind == "f":
-        inside = values[~np.isnan(values)]
-        return _document(name, "number", values.size - inside.size, inside)
-    cells = values.tolist()
-    full = [cell for cell in cells if cell]
-    missing = len(cells) - len(full)
+    if not isinstance(values, Texts):
+        block = values.ndim == 2
+        inside = values[np.isfinite(values) if block else ~np.isnan(values)]
+        kind = f"block of {values.shape[1]}" if block else "number"
+        return _document(name, kind, values.size - inside.size, inside)
+    full = values.counts()
+    missing = full.pop("", 0)
     numbers = [number_in(cell) for cell in full]
     if full and all(number is not None for number in numbers):
-        return _document(name, "number", missing, np.array(numbers, dtype=float))
-    distinct = len(set(full))
+        inside = values.numbers(lambda cell: float(cell or "nan"))[values != ""]
+        return _document(name, "number", missing, inside)
+    distinct = len(full)
     out = f'ignore = ["{name}"]'
     kind, refused = "text", f'is text: declare categories = {{ {name} = "agree" }}, or {out}'
     if full and all(DATE.fullmatch(cell) for cell in full):
@@ -104,7 +104,7 @@ def _column(name: str, values: Column) -> ColumnDocument:
     elif any(number is not None for number in numbers):
         odd = next(cell for cell, number in zip(full, numbers, strict=True) if number is None)
         kind, refused = "mixed", f'holds numbers and text such as "{odd}": correct the cells'
-    elif distinct > _MANY and 2 * distinct > len(full):
+    elif distinct > _MANY and 2 * distinct > sum(full.values()):
         refused = f"is text, and nearly every row has its own, as names have: {out}"
     elif missing:
         refused += '; cells are missing: add impute = "mean"'
@@ -120,7 +120,7 @@ def _column(name: str, values: Column) -> ColumnDocument:
     )
 
 
-def _document(name: str, kind: str, missing: int, inside: Column) -> ColumnDocument:
+def _document(name: str, kind: str, missing: int, inside: Vector) -> ColumnDocument:
     refused = None
     if not inside.size:
         refused = f'holds no number at all: ignore = ["{name}"]'

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from bequest.data.choosing import feature_names
+from bequest.data.losses import CLASSIFIERS, Loss, loss_of
 from bequest.data.reading import read_table
-from bequest.data.samples import CLASSIFIERS, Loss, is_unpenalised, loss_of
+from bequest.data.samples import is_unpenalised
 from bequest.data.tables import label_of
 from bequest.errors import InvalidData
 

@@ -15,8 +15,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bequest import files
+from bequest.data.losses import Loss
 from bequest.data.recipe import Category, Number, Recipe
-from bequest.data.samples import Loss
 from bequest.data.trained import ClassType, Fate, TrainedModel, classes_of
 from bequest.errors import InvalidResult
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bequest.data.choosing import ignoring, refuse_unmentioned
 from bequest.data.names import union
-from bequest.data.tables import label_of, number_in
+from bequest.data.tables import number_in
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ class Naming:
         """Return what it knows."""
         known = {f"ignored {name}" for name in self.ignore if name in table.columns}
         if self.label is not None:
-            known |= {f"class {label_of(v)}" for v in set(table.names(self.label).tolist())}
+            known |= {f"class {cell}" for cell in table.cells(self.label).present()}
         known |= {f"column {width} {name}" for name, width in self._columns(table)}
         for number, name in enumerate(self.categories):
-            cells = set(table.cells(name, missing=self.impute)) - {""}
+            cells = {*table.cells(name, missing=self.impute).present()} - {""}
             known |= {f"{number} {cell}" for cell in cells}
         return known
 

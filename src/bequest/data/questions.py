@@ -35,7 +35,7 @@ class FirstSums:
         for column in self.columns:
             if isinstance(column, Category):
                 cells = table.cells(column.name, missing=column.impute)
-                counts.append(sum(cell != "" for cell in cells))
+                counts.append(cells.size - cells.counts().get("", 0))
                 continue
             values = column.raw(table)
             there = values[~np.isnan(values)]
@@ -57,8 +57,8 @@ class Lacking:
 
     def __call__(self, table: Table) -> Vector:
         """Return the counts."""
-        cells = [table.cells(column.name, missing=True) for column in self.columns]
-        return np.array([column.count("") for column in cells], dtype=float)
+        cells = [table.cells(column.name, missing=True).counts() for column in self.columns]
+        return np.array([counts.get("", 0) for counts in cells], dtype=float)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,21 +12,19 @@ from collections.abc import Mapping
 from itertools import islice
 from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bequest import archives, extras, memory
 from bequest.data.tables import Table, joined, looks_like_a_number, number_in
+from bequest.data.texts import Texts, code_type
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bequest.data.tables import Column
-
-    # Distinct texts, and for every row which of them it is.
-    _Piece: TypeAlias = tuple[Column, np.ndarray[Any, Any]]
 
 # Copies of a table until there is a problem to solve; measured.
 _COPIES = 6
@@ -105,14 +103,14 @@ def _read_csv(path: Path) -> Table:
 def _parse_csv(source: str, path: Path) -> Table:
     """Read the numbers, and then, in a second pass, the columns that hold text.
 
-    A cell takes eight bytes, or four per letter of the longest text of its column: a table takes
-    about two to three times as much memory as its file. An empty cell among numbers is NaN.
+    A cell of numbers takes eight bytes, and one of texts, of which each is kept once, mostly one: a
+    table takes about as much memory as its file. An empty cell among numbers is NaN.
     """
     rows = _rows(path)
     _, header = next(rows, (0, []))
     names = [name.strip() for name in header]
     _check_header(source, names)
-    lines = array("q")
+    lines = array("I")
     numbers = {place: array("d") for place in range(len(names))}
     blank = set(numbers)  # columns without a number so far
     for line, row in rows:
@@ -139,38 +137,24 @@ def _parse_csv(source: str, path: Path) -> Table:
     columns: dict[str, Column] = {}
     for place, name in enumerate(names):
         if place in numbers:
-            columns[name] = np.array(numbers.pop(place))
+            column = columns[name] = np.array(numbers.pop(place))
+            column.setflags(write=False)  # so that the table need not copy it
         else:
-            pieces = texts.pop(place)
-            longest = max(words.dtype.itemsize for words, _ in pieces) // 4
-            _check_text(source, name, longest, len(lines))
-            columns[name] = _together(pieces, longest, len(lines))
-        columns[name].setflags(write=False)  # so that the table need not copy it
+            longest = max(piece.dtype.itemsize for piece in texts[place]) // 4
+            _check_text(source, name, longest, sum(len(one.present()) for one in texts[place]))
+            columns[name] = Texts.together(texts.pop(place))
     return Table(columns, source, lines)
 
 
-def _texts(path: Path, places: Sequence[int]) -> dict[int, list[_Piece]]:
+def _texts(path: Path, places: Sequence[int]) -> dict[int, list[Texts]]:
     """Return the cells of these columns in pieces, in which equal ones are kept once."""
-    found: dict[int, list[_Piece]] = {place: [] for place in places}
+    found: dict[int, list[Texts]] = {place: [] for place in places}
     rows = _rows(path)
     next(rows)
     while places and (some := [row for _, row in islice(rows, _ROWS)]):
         for place, pieces in found.items():
-            words: dict[str, int] = {}
-            codes = [words.setdefault(row[place].strip(), len(words)) for row in some]
-            pieces.append((np.array([*words], dtype=str), np.array(codes, dtype=np.uint16)))
+            pieces.append(Texts.piece([row[place].strip() for row in some]))
     return found
-
-
-def _together(pieces: list[_Piece], longest: int, rows: int) -> Column:
-    """Return the texts of a column; its pieces are given up on the way."""
-    column = np.empty(rows, dtype=f"U{max(longest, 1)}")
-    after = rows
-    while pieces:
-        words, codes = pieces.pop()
-        column[after - codes.size : after] = words[codes]
-        after -= codes.size
-    return column
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -213,11 +197,11 @@ def _check_header(source: str, names: Sequence[str]) -> None:
         )
 
 
-def _check_text(source: str, name: str, longest: int, rows: int) -> None:
-    """Refuse a column with this many rows of texts if it cannot fit into memory."""
+def _check_text(source: str, name: str, longest: int, count: int) -> None:
+    """Refuse so many different texts if they cannot fit into memory side by side."""
     memory.check(
-        3 * 4 * float(longest) * rows,
-        f'{source}, column "{name}", in which every cell gets as much room as the longest, of '
+        3 * 4 * float(longest) * count,
+        f'{source}, column "{name}", in which every text gets as much room as the longest, of '
         f"{longest} letters,",
         remedy="Remove the column, or shorten its longest cells.",
         error=InvalidData,
@@ -295,11 +279,12 @@ def _text_in(values: Any, source: str, name: str) -> Column:  # noqa: ANN401 - p
     import pyarrow.types as pat
 
     coded = values if pat.is_dictionary(values.type) else values.dictionary_encode()
-    column = [np.empty(0, dtype=str)]
+    pieces = []
     for chunk in coded.chunks:
         texts = [*("" if v is None else str(v) for v in chunk.dictionary.to_pylist()), ""]
-        _check_text(source, name, max(map(len, texts)), len(values))
+        _check_text(source, name, max(map(len, texts)), len(texts))
         # What is missing is the last of them, the empty one.
         rows = chunk.indices.fill_null(len(texts) - 1).to_numpy()
-        column.append(np.array(texts, dtype=str)[rows])
-    return np.concatenate(column)
+        words = np.array(texts, dtype=str)
+        pieces.append(Texts(words, rows.astype(code_type(words.size))))
+    return Texts.together(pieces)

@@ -62,12 +62,15 @@ class Number:
         values: Vector = table.numbers(self.name, missing=self.impute)[:, self.part or 0]
         return values
 
-    def matrix(self, table: Table) -> Matrix:
-        """Return its features."""
+    def fill(self, features: Matrix, table: Table) -> None:
+        """Write its features."""
         values = self.raw(table)
         gone = np.isnan(values)
-        filled = (np.where(gone, self.mean, values) - self.mean) / self.scale
-        return np.column_stack([filled, gone.astype(float)]) if self.indicator else filled[:, None]
+        filled = np.where(gone, self.mean, values)
+        filled -= self.mean
+        np.divide(filled, self.scale, out=features[:, 0])
+        if self.indicator:
+            features[:, 1] = gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +92,13 @@ class Category:
         values = (*self.values, MISSING) if self.indicator else self.values
         return tuple(f"{self.name}={value}" for value in values)
 
-    def matrix(self, table: Table) -> Matrix:
-        """Return its features, or say which cell is of no known category."""
+    def fill(self, features: Matrix, table: Table) -> None:
+        """Write its features, or say which cell is of no known category."""
         known = (*self.values, "") if self.indicator else self.values
-        cells: Any = table.column(self.name)
-        if cells.dtype.kind == "f":
-            cells = np.array(table.cells(self.name, missing=self.impute))
-        elif not self.impute:
-            table.names(self.name)  # says which cell is empty
-        places = np.full(table.rows, -1)
-        for place, value in enumerate(known):
-            places[cells == value] = place
-        if (places < 0).any():
-            row = int(np.argmax(places < 0))
+        cells = table.cells(self.name, missing=self.impute)  # says which one is empty
+        odd = cells.each(lambda cell: cell not in known)
+        if odd.any():
+            row = int(np.argmax(odd))
             raise InvalidData(
                 f'{table.where(row, self.name)}: is "{cells[row]}", which is no known category.'
                 if cells[row]
@@ -109,8 +106,8 @@ class Category:
                 remedy=f"The categories are {_some(self.values)}. Correct the cell, or declare "
                 "this one as well before training.",
             )
-        coded: Matrix = np.eye(len(self.features))[places]
-        return coded
+        for place, value in enumerate(known):
+            features[:, place] = cells == value
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +129,19 @@ class Recipe:
 
     def matrix(self, table: Table, rows: Indices | None = None) -> Matrix:
         """Return the samples of a table, whatever the order of its columns; or of some rows."""
-        chosen = slice(None) if rows is None else rows
-        count = table.rows if rows is None else rows.size
-        whole = np.ones((count, len(self.features) + self.bias))
+        chosen = table if rows is None else table.take(rows)
+        whole = np.ones((chosen.rows, len(self.features) + self.bias))
         first = 0
         for column in self.columns:
             after = first + len(column.features)
-            whole[:, first:after] = column.matrix(table)[chosen]
+            column.fill(whole[:, first:after], chosen)
             first = after
         return whole
+
+    def check(self, table: Table) -> None:
+        """Refuse what ``matrix`` would refuse, in the memory of a column at a time."""
+        for column in self.columns:
+            replace(self, columns=(column,)).matrix(table)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data."""

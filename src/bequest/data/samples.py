@@ -1,24 +1,23 @@
-"""Samples to learn from and to test on, and the losses of silos that hold them."""
+"""Samples to learn from and to test on: which rows and columns of a table, and as what."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from bequest.core.arrays import frozen, refuse_masked
 from bequest.data.choosing import feature_names
-from bequest.data.dealing import part_of
+from bequest.data.dealing import by_silo
 from bequest.data.grading import Exam
 from bequest.data.naming import Naming, agree_on_names
 from bequest.data.questions import Lacking
 from bequest.data.recipe import Category, Number, Recipe, agree
 from bequest.data.tables import label_of
+from bequest.data.texts import ranks
 from bequest.errors import InvalidData
 from bequest.model import partition
-from bequest.model.objectives import Huber, LeastSquares, Logistic, Softmax
-from bequest.model.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,17 +25,12 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Indices, Matrix, Vector
     from bequest.data.names import Ask, Question
     from bequest.data.tables import Column, Table
-    from bequest.model.objectives import Objective
 
     # Vectors of silos -> their sum.
     Total = Callable[[Sequence[Vector]], Vector]
     # Columns of categories: those declared, or "agree".
     Categories = Mapping[str, Sequence[str] | Literal["agree"]]
 
-Loss: TypeAlias = Literal["logistic", "softmax", "least_squares", "huber"]
-CLASSIFIERS = ("logistic", "softmax")
-# What counts the same: every sample, as if all silos were one table; or every silo.
-Weigh: TypeAlias = Literal["samples", "silos"]
 # Whether a column of ones is appended, and whether it is penalised.
 Bias: TypeAlias = bool | Literal["unpenalised"]
 
@@ -86,6 +80,47 @@ class Samples:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What of a table to learn from, before samples are made of it; as in ``Samples``."""
+
+    table: Table
+    recipe: Recipe
+    y: Vector
+    classes: tuple[str, ...] | None
+    silo: Column | None
+    train: Indices
+    test: Indices | None
+    unpenalised: bool
+
+    def check(self) -> None:
+        """Refuse what ``samples`` would refuse, in the memory of a column at a time."""
+        self.recipe.check(self.table)
+
+    def samples(self) -> Samples:
+        """Return the samples."""
+        learned = self.recipe.matrix(self.table, None if self.test is None else self.train)
+        learned.setflags(write=False)
+        exam = None
+        if self.classes is not None:
+            test = self.train if self.test is None else self.test
+            tested = learned if self.test is None else self.recipe.matrix(self.table, test)
+            tested.setflags(write=False)
+            on: Literal["training", "test"] = "training" if self.test is None else "test"
+            exam = Exam(tested, self.y[test].astype(np.intp), self.classes, on)
+        return Samples(
+            X=learned,
+            y=frozen(self.y[self.train]),
+            features=self.recipe.features,
+            classes=self.classes or (),
+            silo=None if self.silo is None else self.silo[self.train],
+            rows=self.train,
+            exam=exam,
+            recipe=self.recipe,
+            unpenalised=(learned.shape[1] - 1,) if self.unpenalised else (),
+        )
+
+
 def select(
     table: Table,
     *,
@@ -132,9 +167,44 @@ def select(
     >>> samples.y.tolist(), samples.classes, samples.X[0].round(2).tolist()
     ([0.0, 0.0, 1.0, 1.0], ('no', 'yes'), [-1.34, 1.0])
     """
+    return selection(
+        table,
+        label=label,
+        features=features,
+        silo=silo,
+        standardise=standardise,
+        bias=bias,
+        impute=impute,
+        categories=categories,
+        ignore=ignore,
+        classes=classes,
+        test_fraction=test_fraction,
+        seed=seed,
+        total=total,
+    ).samples()
+
+
+def selection(
+    table: Table,
+    *,
+    label: str,
+    features: Sequence[str] | None,
+    silo: str | None,
+    standardise: bool,
+    bias: Bias,
+    impute: Literal["mean"] | None,
+    categories: Categories | None,
+    ignore: Sequence[str],
+    classes: bool,
+    test_fraction: float | None,
+    seed: int,
+    total: Total | None,
+) -> Selection:
+    """Return what ``select`` takes, before it is made; its cells are looked at later."""
     kinds = dict(categories or {})
     names = feature_names(table, features, label=label, silo=silo, categories=kinds, ignore=ignore)
     belongs = None if silo is None else _silo(table, silo)
+    parts = [np.arange(table.rows)] if belongs is None else by_silo(belongs)
     if classes:
         y, known = _classes(table, label)
     else:
@@ -142,17 +212,15 @@ def select(
     train = test = np.arange(table.rows)
     if test_fraction is not None:
         train, test = partition.holdout(y, test_fraction, seed)
-    if belongs is not None:
-        lacking = np.setdiff1d(belongs, belongs[train])
-        if lacking.size:
-            raise InvalidData(
-                f'{table.source}, column "{silo}": all rows of {label_of(lacking[0])} were drawn '
-                "for testing.",
-                remedy="Use a smaller test fraction, or another seed.",
-            )
-    every = np.arange(table.rows)
-    parts = [every] if belongs is None else partition.by_column(belongs)
-    learns = np.isin(every, train)
+    learns = np.zeros(table.rows, dtype=bool)
+    learns[train] = True
+    lacking = next((rows for rows in parts if not learns[rows].any()), None)
+    if belongs is not None and lacking is not None:
+        raise InvalidData(
+            f'{table.source}, column "{silo}": all rows of {label_of(belongs[lacking[0]])} were '
+            "drawn for testing.",
+            remedy="Use a smaller test fraction, or another seed.",
+        )
     add = _added if total is None else total
 
     def ask_all(question: Question) -> Vector:
@@ -170,118 +238,16 @@ def select(
     )
     if test_fraction is not None:
         recipe = _knowing_all(recipe, ask_all)
-    learned = recipe.matrix(table, None if test_fraction is None else train)
-    tested = learned if test_fraction is None else recipe.matrix(table, test)
-    for part in (learned, tested):
-        part.setflags(write=False)
-    return Samples(
-        X=learned,
-        y=frozen(y[train]),
-        features=recipe.features,
-        classes=known,
-        silo=None if belongs is None else belongs[train],
-        rows=train,
-        exam=Exam(
-            tested,
-            y[test].astype(np.intp),
-            known,
-            "training" if test_fraction is None else "test",
-        )
-        if classes
-        else None,
+    return Selection(
+        table=table,
         recipe=recipe,
-        unpenalised=(learned.shape[1] - 1,) if is_unpenalised(bias) else (),
+        y=y,
+        classes=known if classes else None,
+        silo=belongs,
+        train=train,
+        test=None if test_fraction is None else test,
+        unpenalised=is_unpenalised(bias),
     )
-
-
-def problem_of(
-    samples: Samples,
-    silos: Sequence[Indices],
-    *,
-    loss: Loss,
-    l2: float = 0.0,
-    delta: float = 1.0,
-    weigh: Weigh = "samples",
-) -> Problem:
-    """Return the problem in which every silo holds the loss of its own samples.
-
-    Args:
-        samples: what to learn from.
-        silos: the rows of every silo, from one of ``bequest.partition``.
-        loss: which loss.
-        l2: weight of the penalty l2/2 |x|^2. With ``weigh="samples"`` every sample brings its
-            share of it, so that a silo which is forgotten leaves the optimum of the other rows
-            with the same l2; with ``"silos"`` every silo has all of it.
-        delta: where a Huber loss becomes linear.
-        weigh: ``"samples"``: every sample counts the same, so that the optimum is that of the
-            pooled table (all losses are divided by the mean size of a silo). ``"silos"``: every
-            silo counts the same, however many samples it has.
-
-    >>> from bequest.data import Table
-    >>> table = Table({"age": [30, 40, 50, 60], "ill": ["no", "yes", "no", "yes"]})
-    >>> samples = select(table, label="ill")
-    >>> problem_of(samples, partition.iid(4, n=2, seed=0), loss="logistic", l2=0.1).n
-    2
-    """
-    divisor = pooled_divisor([silo.size for silo in silos], weigh)
-    if samples.classes and loss not in ("logistic", "softmax"):
-        raise InvalidData(
-            f"The labels are {len(samples.classes)} classes, and a loss of the kind {loss!r} fits "
-            "numbers.",
-            remedy='Choose the samples with select(..., classes=False), or use the loss "softmax".',
-        )
-    if loss == "logistic" and len(samples.classes) != 2:
-        raise InvalidData(
-            f"A logistic loss tells two classes apart, and there are {len(samples.classes)}.",
-            remedy='Use the loss "softmax".',
-        )
-    return Problem(
-        [
-            loss_of(
-                part_of(samples.X, rows),
-                part_of(samples.y, rows),
-                loss=loss,
-                classes=len(samples.classes),
-                l2=l2,
-                delta=delta,
-                divisor=divisor,
-                unpenalised=samples.unpenalised,
-            )
-            for rows in silos
-        ]
-    )
-
-
-def pooled_divisor(sizes: Sequence[float], weigh: Weigh) -> float | None:
-    """Return what the losses of silos of these sizes are divided by; None for each its own."""
-    if weigh not in get_args(Weigh):
-        raise InvalidData(
-            f"weigh is {weigh!r}.",
-            remedy='Use "samples", so that every sample counts the same, or "silos".',
-        )
-    return float(sum(sizes)) / len(sizes) if weigh == "samples" else None
-
-
-def loss_of(
-    X: Matrix,
-    y: Vector,
-    *,
-    loss: Loss,
-    classes: int,
-    l2: float,
-    delta: float,
-    divisor: float | None,
-    unpenalised: Sequence[int] = (),
-) -> Objective:
-    """Return the loss of one silo's samples; see ``problem_of``."""
-    l2 *= 1.0 if divisor is None else y.size / divisor
-    if loss == "softmax":
-        return Softmax(X, y, classes, l2, divisor=divisor, unpenalised=unpenalised)
-    if loss == "logistic":
-        return Logistic(X, y, l2, divisor=divisor, unpenalised=unpenalised)
-    if loss == "huber":
-        return Huber(X, y, delta, l2, divisor=divisor, unpenalised=unpenalised)
-    return LeastSquares(X, y, l2, divisor=divisor, unpenalised=unpenalised)
 
 
 def _columns(
@@ -387,8 +353,8 @@ def _added(parts: Sequence[Vector]) -> Vector:
 
 
 def _silo(table: Table, name: str) -> Column:
-    column = table.names(name)
-    if np.unique(column).size == 1:
+    column = table.named(name)
+    if (column == column[0]).all():
         raise InvalidData(
             f'{table.source}, column "{name}": every row belongs to {label_of(column[0])}.',
             remedy="Name a column with at least two silos, or use a partition.",
@@ -397,11 +363,10 @@ def _silo(table: Table, name: str) -> Column:
 
 
 def _classes(table: Table, label: str) -> tuple[Vector, tuple[str, ...]]:
-    column = table.names(label)
-    values, number = np.unique(column, return_inverse=True)
-    if values.size == 1:
+    values, number = ranks(table.named(label))
+    if len(values) == 1:
         raise InvalidData(
             f'{table.source}, column "{label}": every label is {label_of(values[0])}.',
             remedy="Name a label with at least two classes.",
         )
-    return number.astype(float), tuple(label_of(value) for value in values.tolist())
+    return number.astype(float), tuple(label_of(value) for value in values)

@@ -9,12 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bequest.core.arrays import first_masked, frozen
+from bequest import memory
+from bequest.core.arrays import first_masked, frozen, is_fixed
 from bequest.data.choosing import declaring
+from bequest.data.texts import Texts, code_type
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Indices, Matrix
 
-    Column: TypeAlias = np.ndarray[Any, Any]
+    Column: TypeAlias = np.ndarray[Any, Any] | Texts
 
 
 # What to do about a number that is missing.
@@ -38,9 +40,22 @@ _NUMBER = re.compile(
 )
 
 
+class Part(NamedTuple):
+    """Where rows come from, and nothing of what is in them."""
+
+    source: str
+    rows: int
+    lines: Sequence[int] | None
+
+    def place(self, row: int, column: str) -> str:
+        """Return the place of a cell in words."""
+        where = f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
+        return f'{self.source}, {where}, column "{column}"'
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Table:
-    """Columns of equal length by name: numbers (float64) or text.
+    """Columns of equal length by name: numbers (float64) or text (``Texts``).
 
     A column may also be a block of several columns of numbers, an array with two dimensions.
 
@@ -84,6 +99,8 @@ class Table:
                 f"{self.where(masked[0], name)}: is masked, that is, missing.",
                 remedy="Remove the row, or fill in the missing value first.",
             )
+        if isinstance(values, Texts):
+            return values
         try:
             column = np.asarray(values)
         except ValueError as error:
@@ -91,14 +108,12 @@ class Table:
                 f'{self.source}, column "{name}": its rows are of different lengths.',
                 remedy="Store it as an array of numbers, with one or two dimensions, or of text.",
             ) from error
-        # what can never change need not be copied: a table may be most of what the memory holds
-        fixed = column is values and column.base is None and not column.flags.writeable
         if column.dtype.kind in "biuf" and column.ndim in (1, 2) and 0 not in column.shape[1:]:
+            # what can never change need not be copied: a table may be most of what the memory holds
+            fixed = column is values and column.base is None and is_fixed(column)
             return column if fixed and column.dtype == np.float64 else frozen(column)
         if column.dtype.kind in "US" and column.ndim == 1:
-            column = column.astype(str, copy=not fixed)
-            column.setflags(write=False)
-            return column
+            return Texts.of(column.astype(str, copy=False))
         raise InvalidData(
             f'{self.source}, column "{name}": holds neither numbers nor text '
             f"(type {column.dtype}, shape {column.shape}).",
@@ -129,8 +144,7 @@ class Table:
 
     def where(self, row: int, column: str) -> str:
         """Return the place of a cell in words."""
-        place = f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
-        return f'{self.source}, {place}, column "{column}"'
+        return Part(self.source, 0, self.lines).place(row, column)
 
     def column(self, name: str) -> Column:
         """Return a column, or say which one may have been meant."""
@@ -145,7 +159,7 @@ class Table:
     def is_numeric(self, name: str) -> bool:
         """Whether a column holds numbers, or is meant to: some of its cells are."""
         column = self.column(name)
-        return column.dtype.kind == "f" or any(looks_like_a_number(cell) for cell in column)
+        return not isinstance(column, Texts) or any(map(looks_like_a_number, column.present()))
 
     def numbers(self, name: str, *, missing: bool = False) -> Matrix:
         """Return a column as finite numbers, rows by 1 (or by the width of the block).
@@ -153,20 +167,22 @@ class Table:
         Where cells may be missing, those that are empty or NaN are NaN.
         """
         column = self.column(name)
-        if column.dtype.kind == "f":
-            block = column.reshape(self.rows, -1)
+        if isinstance(column, Texts):
+            none = column.each(lambda cell: number_in(cell) is None and bool(cell or not missing))
+            if none.any():
+                row = int(np.argmax(none))
+                cell = column[row]
+                is_what = f'is "{cell}", which is not a number' if cell else "is empty"
+                raise InvalidData(
+                    f"{self.where(row, name)}: {is_what}.",
+                    remedy="Correct the cell; if the column is a feature, leave it out, or "
+                    f"declare its categories: {declaring(name)}."
+                    if cell
+                    else _FILL_IN,
+                )
+            block = column.numbers(lambda cell: float(cell or "nan"))[:, None]
         else:
-            for row, cell in enumerate(column):
-                if number_in(cell) is None and (cell or not missing):
-                    is_what = f'is "{cell}", which is not a number' if cell else "is empty"
-                    raise InvalidData(
-                        f"{self.where(row, name)}: {is_what}.",
-                        remedy="Correct the cell; if the column is a feature, leave it out, or "
-                        f"declare its categories: {declaring(name)}."
-                        if cell
-                        else _FILL_IN,
-                    )
-            block = np.array([[float(cell or "nan")] for cell in column])
+            block = column.reshape(self.rows, -1)
         wrong = np.argwhere(np.isinf(block) if missing else ~np.isfinite(block))
         if wrong.size:
             row, part = (int(index) for index in wrong[0])
@@ -177,26 +193,39 @@ class Table:
             )
         return block
 
-    def cells(self, name: str, *, missing: bool = False) -> list[str]:
+    def cells(self, name: str, *, missing: bool = False) -> Texts:
         """Return a column as text, 7 and not 7.0; empty where a cell is missing and may be."""
-        if not missing:
-            return [label_of(value) for value in self.names(name).tolist()]
-        values = self.column(name).tolist()
-        return ["" if value != value else label_of(value) for value in values]
+        column = self.column(name) if missing else self.named(name)
+        if isinstance(column, Texts):
+            return column
+        values, places = np.unique(column, return_inverse=True)
+        shown = ["" if value != value else label_of(value) for value in values.tolist()]
+        return Texts(np.array(shown, dtype=str), places.reshape(-1).astype(code_type(len(shown))))
 
-    def names(self, name: str) -> Column:
+    def names(self, name: str) -> np.ndarray[Any, Any]:
         """Return a column whose cells name something (a class, a silo): none may be missing."""
+        column = self.named(name)
+        memory.check(
+            float(column.dtype.itemsize) * column.size,
+            f'{self.source}, column "{name}", in which cells get as much room as the longest,',
+            remedy="Shorten its longest cells.",
+            error=InvalidData,
+        )
+        return np.asarray(column)
+
+    def named(self, name: str) -> Column:
+        """Return the same as it is kept, texts each once."""
         column = self.column(name)
-        if column.ndim != 1:
+        if not isinstance(column, Texts) and column.ndim != 1:
             raise InvalidData(
                 f'{self.source}, column "{name}": is a block of {column.shape[1]} columns.',
                 remedy="Name a single column.",
             )
-        missing = ~np.isfinite(column) if column.dtype.kind == "f" else column == ""
+        missing = column == "" if isinstance(column, Texts) else ~np.isfinite(column)
         if missing.any():
             row = int(np.argmax(missing))
             raise InvalidData(
-                f"{self.where(row, name)}: is {_odd(column[row]) if column[row] else 'empty'}.",
+                f"{self.where(row, name)}: is {_odd(column[row])}.",
                 remedy="Remove the row, or fill in the missing value first.",
             )
         return column
@@ -248,7 +277,7 @@ class TableRows(Table):
 class Joined(Table):
     """The tables of several silos as one, with a column that names the silo of every row."""
 
-    parts: tuple[Table, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
         """Have nothing checked: the columns come from tables."""
@@ -257,7 +286,7 @@ class Joined(Table):
         """Return the place of a cell in words: the file, and where it stands there."""
         for part in self.parts:
             if row < part.rows:
-                return part.where(row, column)
+                return part.place(row, column)
             row -= part.rows
         raise IndexError(row)
 
@@ -304,24 +333,25 @@ def joined(tables: Mapping[str, Table], *, silo: str, names: Iterable[str] | Non
             f'{first.source} has a column "{silo}", which is what the names of the files make up.',
             remedy="Rename it, or leave it out of the features.",
         )
-    columns[silo] = np.repeat(np.array([*tables], dtype=str), [part.rows for part in parts])
-    for column in columns.values():
-        column.setflags(write=False)
-    return Joined(columns, ", ".join(part.source for part in parts), parts=parts)
+    columns[silo] = Texts.repeated([*tables], [part.rows for part in parts])
+    source = ", ".join(part.source for part in parts)
+    return Joined(
+        columns, source, parts=tuple(Part(part.source, part.rows, part.lines) for part in parts)
+    )
 
 
 def _together(cells: Sequence[Column]) -> Column:
     """Return columns of several tables as one: of text, if one of them is."""
-    kinds = {column.dtype.kind == "f" for column in cells}
-    if len(kinds) == 1:
-        return np.concatenate(cells)
-    return np.concatenate(
-        [column if column.dtype.kind != "f" else _texts(column) for column in cells]
-    )
+    numbers = [column for column in cells if not isinstance(column, Texts)]
+    if len(numbers) == len(cells):
+        whole = np.concatenate(numbers)
+        whole.setflags(write=False)
+        return whole
+    return Texts.together([c if isinstance(c, Texts) else _texts(c) for c in cells])
 
 
-def _texts(column: Column) -> Column:
-    return np.array(["" if value != value else repr(value) for value in column.tolist()], dtype=str)
+def _texts(column: np.ndarray[Any, Any]) -> Texts:
+    return Texts.of("" if value != value else repr(value) for value in column.tolist())
 
 
 def _wide(shape: tuple[int, ...]) -> str:
@@ -355,16 +385,18 @@ def _cells(cells: list[Any]) -> Column:
     kinds = {type(cell) for cell in cells if not _is_missing(cell)}
     if all(issubclass(kind, numbers.Real | np.bool_) for kind in kinds):
         return np.array([math.nan if _is_missing(cell) else float(cell) for cell in cells])
-    return np.array(["" if _is_missing(cell) else str(cell) for cell in cells], dtype=str)
+    return Texts.of("" if _is_missing(cell) else str(cell) for cell in cells)
 
 
 def _is_missing(cell: object) -> bool:
     return cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
 
 
-def _odd(number: float) -> str:
-    """Return what a cell is that should be a finite number."""
-    return "missing (empty, or NaN)" if np.isnan(number) else str(number)
+def _odd(cell: float | str) -> str:
+    """Return what a cell is that should be a finite number, or a name."""
+    if isinstance(cell, str):
+        return "empty"
+    return "missing (empty, or NaN)" if np.isnan(cell) else str(cell)
 
 
 def label_of(value: Any) -> str:  # noqa: ANN401 - a cell
@@ -398,4 +430,4 @@ def _more(things: Sequence[str]) -> str:
 
 
 def _shape(column: Column) -> str:
-    return f"{column.shape}{'' if column.dtype.kind == 'f' else ' text'}"
+    return f"{column.shape}{' text' if isinstance(column, Texts) else ''}"

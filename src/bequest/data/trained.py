@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bequest.core.arrays import Matrix, Vector
-    from bequest.data.samples import Loss, Samples
+    from bequest.data.losses import Loss
+    from bequest.data.samples import Samples
     from bequest.model.run import Run
     from bequest.phases import Agreed
 
@@ -154,8 +155,7 @@ class TrainedModel:
         """Return the features of rows, and what to call these."""
         if not issparse(rows):
             table = self._table(rows)
-            columns = [column.matrix(table) for column in self.recipe.columns]
-            return np.concatenate(columns, axis=1), table.source
+            return replace(self.recipe, bias=False).matrix(table), table.source
         if any(not isinstance(one, Number) or one.is_shifted for one in self.recipe.columns):
             raise InvalidData(
                 "The rows are sparse, and the model shifts or codes its columns.",

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from bequest.data.choosing import check_declared
 from bequest.data.loading import Loader, loader
+from bequest.data.losses import CLASSIFIERS, pooled_divisor
 from bequest.data.naming import Naming, agree_on_names
 from bequest.data.questions import Curved, HostAnswer, Placed
 from bequest.data.recipe import Recipe, agree
-from bequest.data.samples import CLASSIFIERS, columns_of, imputes, pooled_divisor, to_agree_on
+from bequest.data.samples import columns_of, imputes, to_agree_on
 from bequest.engines import one_cluster
 from bequest.errors import InvalidData
 from bequest.model.graph import as_graph
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 
     from bequest.core.arrays import Matrix, Vector
     from bequest.core.methods import Method
+    from bequest.data.losses import Loss, Weigh
     from bequest.data.names import Question
-    from bequest.data.samples import Bias, Categories, Loss, Weigh
+    from bequest.data.samples import Bias, Categories
     from bequest.engines.base import Engine
     from bequest.model.graph import Graph
 

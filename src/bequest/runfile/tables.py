@@ -3,15 +3,16 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
-import numpy as np
 from pydantic import Discriminator, Field, PrivateAttr, Tag, ValidationInfo, model_validator
 
 from bequest import data, phases
-from bequest.data.dealing import dealt
-from bequest.data.samples import CLASSIFIERS, Loss, Weigh
+from bequest.data.dealing import by_silo, dealt
+from bequest.data.losses import CLASSIFIERS, Loss, Weigh
+from bequest.data.samples import Selection, selection
 from bequest.data.tables import joined, label_of
+from bequest.data.texts import ranks
 from bequest.engines import Engine
 from bequest.errors import BequestError, InvalidMethod
 from bequest.model import partition
@@ -145,15 +146,16 @@ class TableProblem(Section):
         self._again = partial(self._read, folder)
         self._kept = self._again()
         self._check_columns()
-        samples = _told((), lambda: self._select(None, 0))
-        if self.loss == "logistic" and len(samples.classes) != 2:
+        found = _told((), self._looked_through)
+        count = len(found.classes or ())
+        if self.loss == "logistic" and count != 2:
             raise refusal(
-                f'is "logistic", for two classes, but "{self.label}" has {len(samples.classes)}.',
+                f'is "logistic", for two classes, but "{self.label}" has {count}.',
                 'Use "softmax".',
                 at=("loss",),
             )
-        if samples.silo is not None:
-            self._silos = tuple(label_of(name) for name in np.unique(samples.silo).tolist())
+        if found.silo is not None:
+            self._silos = tuple(label_of(name) for name in ranks(found.silo).values)
         return self
 
     @property
@@ -271,7 +273,7 @@ class TableProblem(Section):
 
     def samples(self, seed: int, total: "Total | None" = None) -> data.Samples:
         """Return the samples of this seed; ``total`` is how silos add up their sums."""
-        return self._select(self.test_fraction, seed, total)
+        return data.select(self._table, **self._options(self.test_fraction, seed, total))
 
     def split(self, samples: data.Samples, seed: int) -> tuple[Problem, data.Samples]:
         """Return the problem in which every silo has its own samples, and the samples without rows.
@@ -281,7 +283,7 @@ class TableProblem(Section):
         """
         if self.partition is None:
             assert samples.silo is not None  # noqa: S101 - one of the two is there
-            rows = partition.by_column(samples.silo)
+            rows = by_silo(samples.silo)
         else:
             rows = self.partition.split(samples, self._table, seed)
         self._release()
@@ -339,24 +341,29 @@ class TableProblem(Section):
             )
         return found
 
-    def _select(
-        self, test_fraction: float | None, seed: int, total: "Total | None" = None
-    ) -> data.Samples:
-        return data.select(
-            self._table,
-            label=self.label,
-            features=self.features,
-            silo=self.silo if self.files is None else _SILO,
-            standardise=self.standardise,
-            bias=self._bias,
-            impute=self.impute,
-            categories=self.categories,
-            ignore=self._ignored,
-            classes=self.loss in CLASSIFIERS,
-            test_fraction=test_fraction,
-            seed=seed,
-            total=total,
-        )
+    def _looked_through(self) -> Selection:
+        """Return what will be selected, or refuse it: without making samples, which take room."""
+        found = selection(self._table, **self._options(None, 0, None))
+        found.check()
+        return found
+
+    def _options(
+        self, test_fraction: float | None, seed: int, total: "Total | None"
+    ) -> dict[str, Any]:
+        return {
+            "label": self.label,
+            "features": self.features,
+            "silo": self.silo if self.files is None else _SILO,
+            "standardise": self.standardise,
+            "bias": self._bias,
+            "impute": self.impute,
+            "categories": self.categories,
+            "ignore": self._ignored,
+            "classes": self.loss in CLASSIFIERS,
+            "test_fraction": test_fraction,
+            "seed": seed,
+            "total": total,
+        }
 
 
 def named_files(files: str | dict[str, str], folder: Path) -> dict[str, Path]:

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bequest.core.methods import NIDS
-from bequest.data.samples import pooled_divisor
+from bequest.data.losses import pooled_divisor
 from bequest.data.tables import Table, label_of
 from bequest.data.trained import TrainedModel, fates, plain_recipe, told, type_of_classes
 from bequest.errors import InvalidData, InvalidMethod, OptimumUnknown

@@ -19,7 +19,7 @@ from bequest.sklearn.base import SiloEstimator, checked_number, checked_weights
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Matrix, Vector
-    from bequest.data.samples import Loss
+    from bequest.data.losses import Loss
 
 
 class SiloLogisticRegression(ClassifierMixin, SiloEstimator):  # type: ignore[misc]

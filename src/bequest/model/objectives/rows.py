@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # A matrix or a csr_array; SciPy has no types.
 Features: TypeAlias = Any
+# Numbers that are copied at a time.
+_AT_ONCE = 2**20
 
 
 class DenseRows:
@@ -90,12 +92,12 @@ class DenseRows:
 
     def gram(self, weights: Matrix) -> Matrix:
         """Return the sum over all samples of all losses of weights_ik a_k a_k'."""
-        rows = self.X.reshape(-1, self.features)
-        total: Matrix = rows.T @ (weights.reshape(-1, 1) * rows)
-        return total
+        return _gram(self.X.reshape(-1, self.features), weights.reshape(-1))
 
     def grams(self, weights: Matrix) -> Tensor:
         """Return the same for every loss."""
+        if self.X.size > _AT_ONCE:
+            return np.array([_gram(*one) for one in zip(self.X, weights, strict=True)])
         grams: Tensor = np.einsum("nk,nkd,nke->nde", weights, self.X, self.X, optimize=True)
         return grams
 
@@ -187,6 +189,16 @@ SampleRows: TypeAlias = DenseRows | SparseRows
 def side_by_side(parts: Sequence[Features], longest: int) -> SampleRows:
     """Return the samples of several losses, all of them dense or all sparse."""
     return SparseRows(parts, longest) if issparse(parts[0]) else DenseRows(parts, longest)
+
+
+def _gram(rows: Matrix, weights: Vector) -> Matrix:
+    """Return the sum of weights_k a_k a_k': of many samples some at a time, for each is copied."""
+    some = rows.shape[0] if rows.size <= _AT_ONCE else max(1, _AT_ONCE // rows.shape[1])
+    total: Matrix = np.zeros((rows.shape[1], rows.shape[1]))
+    for first in range(0, rows.shape[0], some):
+        part = rows[first : first + some]
+        total += part.T @ (weights[first : first + some, None] * part)
+    return total
 
 
 def _padded(part: csr_array, longest: int) -> csr_array:
