@@ -9,20 +9,28 @@ BROWSER := $(VENV)/.ready-browser
 SITE   := $(VENV)/.ready-site
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= 2
+# One thread of linear algebra for each worker: more of them only wait for each other.
+export OPENBLAS_NUM_THREADS ?= 1
 # A real Ray with several machines on this one, in a network namespace of its own: its tests start
 # and kill processes, one test after the other.
 INSIDE := $(BIN)/python tests/cluster/inside.py
 # What has a target of its own.
 APART := --ignore=tests/cluster --ignore=tests/browser --ignore=tests/site
 
-.PHONY: demo test test-fast test-all test-models test-cluster test-browser screenshots docs pages \
+.PHONY: demo test test-here test-on-ray test-fast test-all all-here test-models test-cluster test-browser screenshots docs pages \
   coverage chaos lint types layers check bench bench-cluster format clean
 
 demo: $(DEMO)
 	$(BIN)/bequest demo
 
+# The tests on a real Ray mostly wait for processes: they run beside the others.
 test: check
+	$(MAKE) -j 2 test-here test-on-ray
+
+test-here: $(READY)
 	$(BIN)/pytest -n $(WORKERS) -m "not slow" $(APART)
+
+test-on-ray: $(READY)
 	$(INSIDE) $(BIN)/pytest -m "not slow" tests/cluster
 
 # The inner loop: mathematics, model and protocol, without processes, files and clusters. If it takes
@@ -32,8 +40,10 @@ test-fast: $(READY)
 	  tests/core tests/model tests/protocol
 
 test-all: check
+	$(MAKE) -j 2 all-here test-cluster
+
+all-here: $(READY)
 	$(BIN)/pytest -n $(WORKERS) $(APART)
-	$(INSIDE) $(BIN)/pytest tests/cluster
 
 # Models of torch and JAX, and as ONNX, which no other target needs; they are installed beside the rest.
 test-models: $(MODELS)

@@ -7,6 +7,7 @@ import pytest
 import rehearsal
 import scenarios
 from rehearsal import Rehearsal, same
+from seeds import seeds
 
 import bequest as bq
 from bequest.engines import Loop
@@ -38,7 +39,7 @@ def test_same_run_as_on_a_virtual_network(will, seed):
     assert same(run, loop)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(range(2), quick=1))
 @pytest.mark.parametrize("every", [7, None])
 @pytest.mark.parametrize("name", scenarios.METHODS)
 def test_same_run_with_every_method(name, every, seed):

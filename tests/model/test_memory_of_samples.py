@@ -105,3 +105,17 @@ def test_a_whole_run_on_a_large_csv_file_takes_at_most_four_times_its_size(
         assert found["run"] <= 4
     else:
         assert found["run, without Python's own"] <= 8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_not_a_bit_depends_on_how_samples_lie_in_memory(kind):
+    X, y = samples(300, 7)
+    columns = np.asfortranarray(X)
+    columns.setflags(write=False)
+    x = np.linspace(-0.3, 0.4, KINDS[kind](X, y).dim)
+    losses = [KINDS[kind](given, y) for given in (X, columns, columns.copy(order="F"), X[:, ::1])]
+    first = losses[0]
+    for loss in losses[1:]:
+        assert loss.value(x) == first.value(x)
+        assert loss.gradient(x).tolist() == first.gradient(x).tolist()
+        assert loss.hessian(x).tolist() == first.hessian(x).tolist()

@@ -10,7 +10,7 @@ import pytest
 
 from bequest import errors
 from bequest.paper import store
-from bequest.paper.report import pages
+from bequest.paper.report import pages, plots
 
 ORDER = [
     "trajectories",
@@ -83,7 +83,7 @@ def rows(folder, study):
 
 
 @pytest.fixture
-def told(tmp_path, fill):
+def drawn(tmp_path, fill):
     """Build the report on these results only; return its page."""
 
     def build(*results):
@@ -91,6 +91,14 @@ def told(tmp_path, fill):
         return read(tmp_path)
 
     return build
+
+
+@pytest.fixture
+def told(drawn, monkeypatch):
+    """The same without figures, which take most of the time and are in other tests."""
+    monkeypatch.setattr(plots, "files", lambda chart: {"svg": b"<svg></svg>", "png": b""})
+    monkeypatch.setattr(plots, "themed", lambda chart, *, name: "<svg></svg>")
+    return drawn
 
 
 def test_everything_is_written(everything):
@@ -198,8 +206,8 @@ def test_settings_of_the_users_matplotlib_do_not_matter(everything, tmp_path, st
         ).read_bytes()
 
 
-def test_a_study_that_is_missing_is_named_with_its_command(told, studies):
-    page = told(*studies["stress"])
+def test_a_study_that_is_missing_is_named_with_its_command(drawn, studies):
+    page = drawn(*studies["stress"])
     assert Outline(page).tags.count("svg") == 2
     for study in ORDER:
         absent = "has not been computed" in section(page, study)
@@ -229,15 +237,15 @@ def test_the_title_of_the_whole_report_and_of_all_but_one(everything, told, stud
 
 
 @pytest.mark.parametrize("study", ["stress", "compare", "curvature", "crossover", "real"])
-def test_part_of_a_study_is_told_as_far_as_it_goes(told, studies, study):
-    part = section(told(studies[study][-1]), study)
+def test_part_of_a_study_is_told_as_far_as_it_goes(drawn, studies, study):
+    part = section(drawn(studies[study][-1]), study)
     assert "<figure>" in part
     assert "1 seed" in part or study == "real"
 
 
 @pytest.mark.parametrize("which", [0, -1])
-def test_part_of_what_goes_beyond_is_told_as_far_as_it_goes(told, studies, which):
-    part = section(told(studies["beyond"][which]), "beyond")
+def test_part_of_what_goes_beyond_is_told_as_far_as_it_goes(drawn, studies, which):
+    part = section(drawn(studies["beyond"][which]), "beyond")
     assert "8 of the 9 setups have not been computed" in part
     assert ("1 seed per drawn setup" in part) is (which == 0)
     assert ("one case per dataset" in part) is (which == -1)
@@ -577,14 +585,14 @@ def test_a_hessian_that_is_not_exact_misses_its_target(told, studies):
     )
 
 
-def test_a_run_that_diverged_is_worse_than_any_number(told, studies):
-    page = told(*bedded(studies["robustness"], "observed", way="NIDS", _0=np.inf))
+def test_a_run_that_diverged_is_worse_than_any_number(drawn, studies):
+    page = drawn(*bedded(studies["robustness"], "observed", way="NIDS", _0=np.inf))
     (row,) = [line for line in cells(page, "robustness") if "diverged diverged" in line]
     assert row.startswith("adaptive 2 25.0 / 25.0 / 25.0%, diverged")
 
 
-def test_part_of_the_hostile_bed_is_told_as_far_as_it_goes(told, studies):
-    part = section(told(studies["robustness"][0]), "robustness")
+def test_part_of_the_hostile_bed_is_told_as_far_as_it_goes(drawn, studies):
+    part = section(drawn(studies["robustness"][0]), "robustness")
     assert "4 instances" in part
     assert "<figure>" in part
 
@@ -681,15 +689,15 @@ def test_the_file_of_the_methods_has_the_same_numbers(everything):
 
 
 @pytest.mark.parametrize("part", ["speed", "exits", "bumps"])
-def test_part_of_the_methods_is_told_as_far_as_it_goes(told, studies, part):
+def test_part_of_the_methods_is_told_as_far_as_it_goes(drawn, studies, part):
     some = [result for result in studies["methods"] if result.params["part"] == part]
-    page = section(told(some[0]), "methods")
+    page = section(drawn(some[0]), "methods")
     assert "<figure>" in page
     assert "18 of the 19 setups have not been computed" in page
     assert "1 seed per drawn setup" in page
 
 
-def test_divergence_is_a_word(told, studies, tmp_path):
+def test_divergence_is_a_word(drawn, studies, tmp_path):
     results = []
     for result in studies["trajectories"]:
         methods = {name: dict(run) for name, run in result.facts["methods"].items()}
@@ -704,7 +712,7 @@ def test_divergence_is_a_word(told, studies, tmp_path):
                 facts={**result.facts, "methods": methods},
             )
         )
-    page = told(*results, *studies["point-only"])
+    page = drawn(*results, *studies["point-only"])
     assert "GT-P: diverges" in section(page, "trajectories")
     assert "diverged (3 of 3)" in section(page, "trajectories")
     (row,) = [

@@ -198,7 +198,7 @@ def test_what_is_sent_late_in_a_run_is_not_rounding(seed, will, later):
 
 
 # 122: after one round a crash, an oracle's farewell, and a return that moves the optimum
-@pytest.mark.parametrize("seed", [*seeds(range(60), quick=8), 122])
+@pytest.mark.parametrize("seed", [*seeds(range(60), quick=4), 122])
 @pytest.mark.parametrize("name", scenarios.METHODS)
 def test_every_event_with_every_method(name, seed):
     """Every node with a metric of its own, and a pace for every epoch, chosen by the steward."""

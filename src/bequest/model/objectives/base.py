@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeGuard, TypeV
 
 import numpy as np
 
-from bequest.core.arrays import EPSILON, frozen, is_fixed, refuse_masked
+from bequest.core.arrays import EPSILON, is_fixed, refuse_masked
 from bequest.core.unfinished import refuse_unfinished
 from bequest.errors import DimensionMismatch, InvalidObjective, NotFinite
 from bequest.model.overrides import replaced
@@ -332,7 +332,7 @@ def checked(values: ArrayLike, what: str, *, ndim: int) -> np.ndarray:
         kind = _NO_NUMBERS.get(np.asarray(values).dtype.kind)
         if kind is not None:
             raise TypeError(kind)
-        array = values if _may_be_kept(values) else frozen(values)
+        array = values if _may_be_kept(values) else _in_rows(values)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidObjective(
             f"{what} is not an array of numbers: {str(error).rstrip('.')}.",
@@ -377,10 +377,20 @@ def refuse_extreme(curvature: float, what: str, *, nothing: bool) -> None:
 
 
 def _may_be_kept(values: ArrayLike) -> TypeGuard[np.ndarray]:
-    """Whether these numbers lie side by side in an array that nothing can change."""
+    """Whether these numbers lie side by side, row by row, in an array that nothing can change."""
     if type(values) is not np.ndarray or values.dtype != np.float64 or not is_fixed(values):
         return False
-    return values.flags.c_contiguous or values.flags.f_contiguous
+    return values.flags.c_contiguous
+
+
+def _in_rows(values: ArrayLike) -> np.ndarray:
+    """Return a read-only copy, row by row.
+
+    The last bits of a product depend on the layout, and may depend on nothing but the numbers.
+    """
+    array = np.array(values, dtype=np.float64, order="C")
+    array.setflags(write=False)
+    return array
 
 
 def checked_scalar(value: float, what: str, *, positive: bool = False) -> float:
