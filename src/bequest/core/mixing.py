@@ -69,6 +69,25 @@ def weigh(shares: Sequence[float], rows: Sequence[Vector], out: Vector) -> None:
             daxpy(row[part], total, a=share)  # in place
 
 
+def weigh_all(
+    shares: Sequence[Sequence[float]], orders: Sequence[Sequence[int]], rows: Matrix, out: Matrix
+) -> None:
+    """Do the same for all nodes: row i of ``out`` is of the rows ``orders[i]``, by their shares.
+
+    A piece of all rows comes from memory once, and not once for every node that hears it.
+    """
+    from scipy.linalg.blas import daxpy
+
+    near = list(zip(shares, orders, strict=True))
+    for begin in range(0, rows.shape[1], _PIECE):
+        part = slice(begin, begin + _PIECE)
+        given, totals = list(rows[:, part]), list(out[:, part])
+        for total, (share, order) in zip(totals, near, strict=True):
+            np.multiply(given[order[0]], share[0], total)
+            for weight, other in zip(share[1:], order[1:], strict=True):
+                daxpy(given[other], total, a=weight)
+
+
 def laplacian(weights: csr_array) -> csr_array:
     """Return I - W."""
     from scipy.sparse import csr_array, eye_array

@@ -20,7 +20,7 @@ _ESCAPE = 1e10
 # Relative to the lengths of a run, how far apart and how far from the limit "converged" may be:
 # this, or this many times the rounding of the losses, and never more than the last one.
 _TOLERANCE, _ROUNDINGS, _LOOSEST = 1e-9, 32, 1e-5
-# Rows of more numbers than this are long.
+# Rows of more numbers than this are long, and measured in pieces of so many.
 _WIDE = 1 << 13
 
 
@@ -68,18 +68,24 @@ class Metrics:
         slots, nodes = X.shape[:2]
         is_start = first == 0 and slots == 1
         bound = math.inf if is_start else self._bound
-        slopes, means = _totals(G), _totals(X) / nodes
-        spread = _farthest(X, means[:, None, :])
-        escaped = np.flatnonzero(~(np.linalg.norm(means, axis=1) + spread <= bound))
+        if X.shape[2] > _WIDE:
+            middle, spread, slope, gap = np.transpose(
+                [_of_long_rows(*one) for one in zip(X, Z, G, strict=True)]
+            )
+        else:
+            slopes, means = _totals(G), _totals(X) / nodes
+            middle, spread = np.linalg.norm(means, axis=1), _farthest(X, means[:, None, :])
+            slope = np.linalg.norm(slopes, axis=1)
+            gap = np.linalg.norm(_totals(Z) - slopes, axis=1)
+        escaped = np.flatnonzero(~(middle + spread <= bound))
         good = int(escaped[0]) if escaped.size else slots
         rounds = slice(first, first + good)
         if first == 0:
             self._first_terms = np.abs(G[0]).sum(axis=0)
         if first + slots > self._plan.rounds:
-            self._last_terms, self._last_slope = np.abs(G[-1]).sum(axis=0), slopes[-1]
+            self._last_terms, self._last_slope = np.abs(G[-1]).sum(axis=0), G[-1].sum(axis=0)
         self._spread[rounds] = spread[:good]
-        self._slope[rounds] = np.linalg.norm(slopes, axis=1)[:good]
-        self._gap[rounds] = np.linalg.norm(_totals(Z) - slopes, axis=1)[:good]
+        self._slope[rounds], self._gap[rounds] = slope[:good], gap[:good]
         if is_start:
             self._opening = X.copy()
         else:
@@ -159,11 +165,30 @@ def _several(X: Tensor) -> Tensor:
 
 def _totals(X: Tensor) -> Matrix:
     """Return, per slot, the sum over the nodes."""
-    if X.shape[2] > _WIDE:
-        return np.asarray(X.sum(axis=1))
     sums = np.einsum("srk->sk", _several(X))
     totals: Matrix = sums.reshape(X.shape[0], -1, X.shape[2]).sum(axis=1)
     return totals
+
+
+def _of_long_rows(X: Matrix, Z: Matrix, G: Matrix) -> tuple[float, float, float, float]:
+    """Return the lengths of the mean, of the farthest node from it, of the slope and of the gap.
+
+    All of them piece by piece: every array comes from memory once.
+    """
+    nodes, dim = X.shape
+    middle = slope = gap = 0.0
+    apart, squares = np.empty((nodes, _WIDE)), np.zeros(nodes)
+    for begin in range(0, dim, _WIDE):
+        part = slice(begin, begin + _WIDE)
+        mean, steep, tracked = (rows[:, part].sum(axis=0) for rows in (X, G, Z))
+        mean /= nodes
+        offset = np.subtract(X[:, part], mean, apart[:, : mean.size])
+        squares += np.einsum("nd,nd->n", offset, offset)
+        tracked -= steep
+        middle += float(mean @ mean)
+        slope += float(steep @ steep)
+        gap += float(tracked @ tracked)
+    return math.sqrt(middle), math.sqrt(squares.max()), math.sqrt(slope), math.sqrt(gap)
 
 
 def _farthest(X: Tensor, centre: Tensor) -> Vector:

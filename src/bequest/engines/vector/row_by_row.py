@@ -98,9 +98,7 @@ def hear(weights: csr_array, coupling: float, *, differences: bool) -> Hear:
         if not sets[0]:
             sets[0].extend(np.empty_like(one) for one in said)
         for one, out in zip(said, sets[0], strict=True):
-            rows = list(one)
-            for own, (share, order) in enumerate(zip(shares, orders, strict=True)):
-                mixing.weigh(share, [rows[j] for j in order], out[own])
+            mixing.weigh_all(shares, orders, one, out)
         return tuple(sets[0])
 
     return averages

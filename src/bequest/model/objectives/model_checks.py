@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bequest.errors import BequestError, DimensionMismatch, InvalidObjective, NotFinite
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bequest.core.arrays import Indices, Vector
     from bequest.model.objectives.network import Backend
 
@@ -137,3 +139,35 @@ def _broadcast(backend: Backend, x: Vector, rows: Indices) -> str:
         f"Its outputs have shape {outputs} and its targets {targets}, which a loss may take for a "
         "table of all pairs."
     )
+
+
+def read_all(dataset: Any, collate: Callable[[list[Any]], Any]) -> Any:  # noqa: ANN401
+    """Return all samples of a dataset side by side."""
+    kind = type(dataset).__name__
+    try:
+        count = len(dataset)
+    except (TypeError, NotImplementedError) as error:
+        raise InvalidObjective(
+            f"A {kind} does not say how many samples it has.",
+            remedy="Give it __len__, or pass tensors.",
+        ) from error
+    if not count:
+        raise InvalidObjective(f"The {kind} is empty.", remedy="Pass at least one sample.")
+    samples = []
+    for k in range(count):
+        try:
+            samples.append(dataset[k])
+        except Exception as error:
+            raise InvalidObjective(
+                f"Sample {k} of the {count} that a {kind} says it has cannot be read: "
+                f"{type(error).__name__}: {error}",
+                remedy="Let __len__ say how many there are, and __getitem__ return each of them.",
+            ) from error
+    try:
+        return collate(samples)
+    except Exception as error:
+        said = str(error).partition("\n")[0][:200]
+        raise InvalidObjective(
+            f"The samples of a {kind} cannot be put side by side: {type(error).__name__}: {said}",
+            remedy="Give them one shape and one type, for instance by padding or cropping.",
+        ) from error
