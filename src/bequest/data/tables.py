@@ -40,7 +40,7 @@ _NUMBER = re.compile(
 )
 
 
-class Part(NamedTuple):
+class Stretch(NamedTuple):
     """Where rows come from, and nothing of what is in them."""
 
     source: str
@@ -144,7 +144,7 @@ class Table:
 
     def where(self, row: int, column: str) -> str:
         """Return the place of a cell in words."""
-        return Part(self.source, 0, self.lines).place(row, column)
+        return Stretch(self.source, 0, self.lines).place(row, column)
 
     def column(self, name: str) -> Column:
         """Return a column, or say which one may have been meant."""
@@ -277,7 +277,7 @@ class TableRows(Table):
 class Joined(Table):
     """The tables of several silos as one, with a column that names the silo of every row."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Stretch, ...] = ()
 
     def __post_init__(self) -> None:
         """Have nothing checked: the columns come from tables."""
@@ -336,7 +336,7 @@ def joined(tables: Mapping[str, Table], *, silo: str, names: Iterable[str] | Non
     columns[silo] = Texts.repeated([*tables], [part.rows for part in parts])
     source = ", ".join(part.source for part in parts)
     return Joined(
-        columns, source, parts=tuple(Part(part.source, part.rows, part.lines) for part in parts)
+        columns, source, parts=tuple(Stretch(part.source, part.rows, part.lines) for part in parts)
     )
 
 

@@ -126,7 +126,7 @@ class Texts:
     def __eq__(self, other: object) -> Any:  # noqa: ANN401 - as of an array
         """Return which cells are equal to a text, or to those of another column."""
         if isinstance(other, str):
-            return self.where(self._words == other)
+            return (self._words == other)[self._codes]
         return np.asarray(self) == np.asarray(other)
 
     def __ne__(self, other: object) -> Any:  # noqa: ANN401 - as of an array
@@ -165,14 +165,9 @@ class Texts:
         """Return the cells."""
         return list(self)
 
-    def where(self, words: Mask) -> Mask:
-        """Return the rows of whose cells something is true, given of which distinct ones it is."""
-        mask: Mask = words[self._codes]
-        return mask
-
     def each(self, rule: Callable[[str], bool]) -> Mask:
         """Return the rows whose cells a rule is true of; it is asked once per distinct cell."""
-        return self.where(np.array([rule(word) for word in self._words.tolist()], dtype=bool))
+        return np.array([rule(word) for word in self._words.tolist()], dtype=bool)[self._codes]
 
     def numbers(self, number: Callable[[str], float]) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Return a number for every row; the rule is asked once per distinct cell that is there."""
