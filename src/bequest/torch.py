@@ -110,6 +110,8 @@ class _Torch:
     ) -> None:
         self.module, self.loss, self.weights = module, loss, weights
         self.inputs, self.targets = inputs, targets
+        # What says the loss of every sample, where these do not count alike.
+        self._each = None if weights is None else _each(module, loss, inputs[:_FEW], targets[:_FEW])
         # As the module came: evaluating it changes its parameters.
         self._start = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
 
@@ -198,27 +200,8 @@ class _Torch:
         if not isinstance(share, torch.Tensor):
             found = self.loss(outputs, targets)
             return found if share == 1.0 else found * share
+        assert self._each is not None  # noqa: S101 - there are weights
         return (self._each(outputs, targets) * share).sum()
-
-    @cached_property
-    def _each(self) -> Any:  # noqa: ANN401
-        """What says the loss of every sample: at once, as losses of torch do, or one by one.
-
-        Tried on outputs in which no parameter plays a part, so that all nodes agree.
-        """
-        slow = partial(_singly, self.loss)
-        each: Any = partial(self.loss, reduction="none")  # type: ignore[call-arg]
-        if isinstance(self.loss, torch.nn.Module):
-            each = deepcopy(self.loss)
-            each.reduction = "none"
-        with torch.no_grad():
-            targets, shape = self.targets[:_FEW], self.module(self.inputs[:_FEW]).shape
-            given = torch.linspace(0.1, 0.9, shape.numel()).to(self._flat).reshape(shape), targets
-            try:
-                torch.testing.assert_close(each(*given), slow(*given), rtol=_SAME, atol=0.0)
-            except Exception:  # noqa: BLE001 - a user's own loss may raise anything
-                return slow
-        return each
 
     def value(self, x: Vector, rows: Indices | None) -> float:
         self._set(x)
@@ -311,11 +294,31 @@ class _Torch:
         other = type(self)(self.module, self.loss, inputs, targets, share)
         # One module has one set of parameters, and these lie in one tensor.
         vars(other)["_flat"] = self._flat
-        vars(other)["_each"] = other._each  # tried now, and not amid derivatives
         return other
 
     def content(self) -> object:
         return self.architecture, self.arrays()
+
+
+def _each(module: torch.nn.Module, loss: Loss, inputs: torch.Tensor, targets: torch.Tensor) -> Loss:
+    """Return what says the loss of every sample: at once, as losses of torch do, or one by one.
+
+    Tried on outputs in which no parameter plays a part, so that all nodes agree.
+    """
+    slow = partial(_singly, loss)
+    each: Any = partial(loss, reduction="none")  # type: ignore[call-arg]
+    if isinstance(loss, torch.nn.Module):
+        each = deepcopy(loss)
+        each.reduction = "none"
+    with torch.no_grad():
+        shape = module(inputs).shape
+        outputs = torch.linspace(0.1, 0.9, shape.numel()).to(next(module.parameters()))
+        given = outputs.reshape(shape), targets
+        try:
+            torch.testing.assert_close(each(*given), slow(*given), rtol=_SAME, atol=0.0)
+        except Exception:  # noqa: BLE001 - a user's own loss may raise anything
+            return slow
+    return each  # type: ignore[no-any-return]
 
 
 def _singly(loss: Loss, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
