@@ -37,6 +37,7 @@ from bequest.model.plan import Plan
 from bequest.model.problem import Problem
 from bequest.model.pseudo_samples import drawn
 from bequest.model.run import Run
+from bequest.model.silo_names import numbered, wills_by_number
 from bequest.model.wills import Adaptive, Will, check_wills, will_of
 from bequest.version import versions
 
@@ -78,7 +79,7 @@ def solve(
         problem: the losses, one per node.
         graph: which nodes talk to each other: a Graph, a networkx graph or an edge list.
         departures: which nodes leave, crash, return, join or are to be forgotten, and after which
-            round.
+            round; nodes by number, or by name where the problem's have names.
         will: what leavers bequeath: one will for all nodes, or a mapping from node to will with a
             default under the key None.
         method: how nodes iterate; one of ``bequest.methods``. By default NIDS, with a matrix per
@@ -186,8 +187,9 @@ def prepare(
         if not isinstance(switch, bool):
             raise InvalidMethod(f"{name} is {switch!r}.", remedy="Use True or False.")
     network = as_graph(graph, problem.n)
-    events = in_order(departures, n=problem.n, rounds=int(rounds))
+    events = in_order(numbered(departures, problem.names), n=problem.n, rounds=int(rounds))
     changes = schedule(events, n=problem.n, rounds=int(rounds))
+    will = wills_by_number(will, problem.names)
     check_wills(will, n=problem.n)
     wills = _wills(will, problem.n, changes)
     _check_statistics(wills, allowed=statistics)

@@ -30,6 +30,7 @@ def problem_of(
     l2: float = 0.0,
     delta: float = 1.0,
     weigh: Weigh = "samples",
+    names: Sequence[str] = (),
 ) -> Problem:
     """Return the problem in which every silo holds the loss of its own samples.
 
@@ -44,6 +45,7 @@ def problem_of(
         weigh: ``"samples"``: every sample counts the same, so that the optimum is that of the
             pooled table (all losses are divided by the mean size of a silo). ``"silos"``: every
             silo counts the same, however many samples it has.
+        names: what the silos are called, in records, events and wills.
 
     >>> from bequest.data import Table, select
     >>> from bequest.model import partition
@@ -77,7 +79,8 @@ def problem_of(
                 unpenalised=samples.unpenalised,
             )
             for rows in silos
-        ]
+        ],
+        names=names,
     )
 
 

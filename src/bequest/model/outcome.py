@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
+
+from bequest.model.silo_names import called
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -188,22 +190,52 @@ class DepartureRecord:
             failed=failure is not None,
         )
 
+    def with_names(self, names: tuple[str, ...]) -> NamedDeparture:
+        """Return the same of nodes that have names."""
+        told = {field.name: getattr(self, field.name) for field in fields(DepartureRecord)}
+        return NamedDeparture(**told, names=names)
+
+    def _called(self, node: int) -> str:
+        return called(node, ())
+
     def __str__(self) -> str:
         went = ("failed" if self.failed else "crashed") if self.crashed else "left"
+        heir = None if self.heir is None else self._called(self.heir)
         if not self.crashed:
-            to = f"to node {self.heir}" if self.heir is not None else "to no node"
-        elif self.heir is None:
+            to = f"to {heir}" if heir is not None else "to no node"
+        elif heir is None:
             to = "adopted by no node"
         elif self.choice == "recall":
-            to = f"its slope remembered by node {self.heir}"
+            to = f"its slope remembered by {heir}"
         elif self.node not in self.lost:
-            to = f"its checkpoint of round {self.checkpoint} adopted by node {self.heir}"
+            to = f"its checkpoint of round {self.checkpoint} adopted by {heir}"
         else:
-            to = f"what it had inherited adopted by node {self.heir}, its own loss by none"
+            to = f"what it had inherited adopted by {heir}, its own loss by none"
         return (
-            f"node {self.node} {went} after round {self.round}, {to}: {self.choice} ({self.why}); "
+            f"{self._called(self.node)} {went} after round {self.round}, {to}: "
+            f"{self.choice} ({self.why}); "
             f"{self.vectors:g} vector{'' if self.vectors == 1 else 's'}, {self.bytes} bytes"
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedDeparture(DepartureRecord):
+    """What happened when a silo left that has a name; ``names`` are those of all nodes."""
+
+    names: tuple[str, ...] = ()
+
+    @property
+    def silo(self) -> str:
+        """What the node that left is called."""
+        return self.names[self.node]
+
+    @property
+    def heir_silo(self) -> str | None:
+        """What its heir is called; None if there is none."""
+        return None if self.heir is None else self.names[self.heir]
+
+    def _called(self, node: int) -> str:
+        return called(node, self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,21 +276,36 @@ class ChangeRecord:
         exact: bool,
     ) -> ChangeRecord:
         """Return the record of a change, and put it into words."""
-        if kind == "forget":
-            why = "no node remembered it" if holder is None else f"node {holder} erased its memory"
-        else:
-            why = f"it begins at the iterate of node {sponsor}"
-        if kind == "return":
-            why += ", " + (
-                "and no node remembered it" if holder is None else "which gave its memory back"
-            )
-        if not exact:
-            why += "; as it was compressed together with others, something of it remains"
+        why = _why(kind, holder, sponsor, (), exact=exact)
         return cls(kind, node, round_, holder, sponsor, neighbours, exact, why)
+
+    def with_names(self, names: tuple[str, ...]) -> NamedChange:
+        """Return the same of nodes that have names."""
+        told = {field.name: getattr(self, field.name) for field in fields(ChangeRecord)}
+        told["why"] = _why(self.kind, self.holder, self.sponsor, names, exact=self.exact)
+        return NamedChange(**told, names=names)
+
+    def _called(self, node: int) -> str:
+        return called(node, ())
 
     def __str__(self) -> str:
         went = {"return": "returned", "join": "joined", "forget": "was forgotten"}[self.kind]
-        return f"node {self.node} {went} after round {self.round}: {self.why}"
+        return f"{self._called(self.node)} {went} after round {self.round}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedChange(ChangeRecord):
+    """What happened when a silo that has a name returned, joined or was forgotten."""
+
+    names: tuple[str, ...] = ()
+
+    @property
+    def silo(self) -> str:
+        """What the node is called."""
+        return self.names[self.node]
+
+    def _called(self, node: int) -> str:
+        return called(node, self.names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -274,6 +321,31 @@ class Outcome:
     inherited: Mapping[int, Legacy]
     lost: tuple[int, ...]
     steps: tuple[StepChoice, ...]
+
+
+def _why(
+    kind: Literal["return", "join", "forget"],
+    holder: int | None,
+    sponsor: int | None,
+    names: tuple[str, ...],
+    *,
+    exact: bool,
+) -> str:
+    """Return a change in words."""
+    if kind == "forget":
+        why = "no node remembered it"
+        if holder is not None:
+            why = f"{called(holder, names)} erased its memory"
+    else:
+        at = "no node" if sponsor is None else called(sponsor, names)
+        why = f"it begins at the iterate of {at}"
+    if kind == "return":
+        why += ", " + (
+            "and no node remembered it" if holder is None else "which gave its memory back"
+        )
+    if not exact:
+        why += "; as it was compressed together with others, something of it remains"
+    return why
 
 
 def _decided(node: int, bequest: Bequest, hindsight: Hindsight) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from bequest.errors import DimensionMismatch, InvalidObjective, OptimumUnknown
 from bequest.model.ensemble import Ensemble, on_hosts
 from bequest.model.objectives.base import Objective, Stack, check_formulas
 from bequest.model.objectives.network import Network
+from bequest.model.silo_names import checked_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,6 +31,9 @@ class Problem:
     ``away`` are the nodes whose data are on their hosts (``Loaded``). If there are any, what needs
     all data in one place, such as the optimum, is refused, even if they happen to be loaded here.
 
+    ``names`` are what the nodes are called, one per node, if they are called anything: events and
+    wills may then say who is meant by name, and records do.
+
     Paper: eq:problem.
 
     >>> from bequest.model.objectives import Quadratic
@@ -38,7 +42,7 @@ class Problem:
     (array([3.]), array([3., 3.]))
     """
 
-    def __init__(self, objectives: Sequence[Objective]) -> None:
+    def __init__(self, objectives: Sequence[Objective], *, names: Sequence[str] = ()) -> None:
         members = list(objectives)
         if not members:
             raise InvalidObjective(
@@ -66,7 +70,8 @@ class Problem:
             [
                 (np.array(nodes), members[nodes[0]].stack([members[i] for i in nodes]))
                 for nodes in families.values()
-            ]
+            ],
+            names,
         )
 
     @classmethod
@@ -76,10 +81,11 @@ class Problem:
         problem._set([(np.arange(stack.shape[0]), stack)])
         return problem
 
-    def _set(self, groups: list[tuple[Indices, Stack]]) -> None:
+    def _set(self, groups: list[tuple[Indices, Stack]], names: Sequence[str] = ()) -> None:
         self._groups = groups
         self._optimum: Vector | OptimumUnknown | None = None  # or why there is none; None: not yet
         self.n = sum(nodes.size for nodes, _ in groups)
+        self.names = checked_names(names, self.n)
         self.dim = groups[0][1].shape[1]
         a, b, certified = np.empty(self.n), np.empty(self.n), np.ones(self.n, dtype=bool)
         for nodes, stack in groups:

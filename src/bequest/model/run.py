@@ -16,6 +16,7 @@ from bequest.model.objectives.loaded import Loaded
 from bequest.model.objectives.network import Network
 from bequest.model.outcome import Status
 from bequest.model.showing import Shown
+from bequest.model.silo_names import called
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,15 +67,17 @@ class Run(Shown):
         """One number per round of everything that was measured."""
         return self.outcome.trajectory
 
-    @property
+    @cached_property
     def departures(self) -> tuple[DepartureRecord, ...]:
-        """What happened at each departure and crash, in order."""
-        return self.outcome.departures
+        """What happened at each departure and crash, in order; with the nodes' names, if any."""
+        names, records = self.problem.names, self.outcome.departures
+        return tuple(one.with_names(names) for one in records) if names else records
 
-    @property
+    @cached_property
     def changes(self) -> tuple[ChangeRecord, ...]:
         """What happened when a node returned, joined or was forgotten, in order."""
-        return self.outcome.changes
+        names, records = self.problem.names, self.outcome.changes
+        return tuple(one.with_names(names) for one in records) if names else records
 
     @property
     def survivors(self) -> tuple[int, ...]:
@@ -208,8 +211,9 @@ class Run(Shown):
         if self.status is Status.LOST:
             first = next((r for r in self.departures if r.failed), self.departures[-1])
             raise Diverged(
-                f"No node is left, and nothing is remembered. Node {first.node} was lost after "
-                f"round {first.round}: {first.why}.",
+                "No node is left, and nothing is remembered: "
+                f"{called(first.node, self.problem.names)} was lost after round {first.round}, "
+                f"{first.why}.",
                 remedy="Use a smaller step if a gradient was not finite; checkpoints and buddies "
                 "let others remember a node that fails.",
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from bequest import extras
+from bequest.model.silo_names import called
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,7 +71,7 @@ def line_of(run: Run, title: str, names: Mapping[int, str] | None = None) -> Lin
     """Return a run as a line of a figure: its error, or the gradient where x* is not known."""
     measure = "gradient_norm" if run.trajectory.error is None else "error"
     left = [
-        (record.round, (names or {}).get(record.node, f"node {record.node}"))
+        (record.round, (names or {}).get(record.node, called(record.node, run.problem.names)))
         for record in run.departures
     ]
     values, rounds = curves_of(run)[measure].tolist(), range(run.rounds + 1)

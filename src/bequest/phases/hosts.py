@@ -104,7 +104,7 @@ class Agreed:
                 load = Loader(path=one["path"], features=None, recipe=recipe, **fields)
                 losses.append(Loaded(load, dim=dim, curvature=tuple(one["curvature"])))
             silos, left = tuple(data["silos"]), tuple(data["left"])
-            return cls(Problem(losses), graph, engine, silos, left, recipe, classes)
+            return cls(Problem(losses, names=silos), graph, engine, silos, left, recipe, classes)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidData(
                 f"This is not what silos have agreed on: {error}.", remedy="Have them agree again."
@@ -258,7 +258,8 @@ def on_hosts(
     of = dict(zip(loaders, ranges, strict=True))
     there = [name for name in loaders if name in assembly.files]
     dim = _unknowns(recipe, common["classes"], loss)
-    problem = Problem([_loaded(loaders[name], dim, *of[name]) for name in there])
+    losses = [_loaded(loaders[name], dim, *of[name]) for name in there]
+    problem = Problem(losses, names=there)
     return Agreed(
         problem, assembly.graph, assembly.engine, tuple(there), tuple(assembly.left), recipe,
         next(iter(loaders.values())).classes,

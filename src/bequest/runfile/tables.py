@@ -289,7 +289,13 @@ class TableProblem(Section):
         self._release()
         samples, rows = dealt(samples, rows)
         problem = data.problem_of(
-            samples, rows, loss=self.loss, l2=self.l2, delta=self.delta, weigh=self.weigh
+            samples,
+            rows,
+            loss=self.loss,
+            l2=self.l2,
+            delta=self.delta,
+            weigh=self.weigh,
+            names=self.silos,
         )
         return problem, samples.without_rows()
 

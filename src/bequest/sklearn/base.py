@@ -103,7 +103,7 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
         losses = list(self._losses(X, y, found, weights, loss, penalty=penalty))
         events = found.events(self.departures, absent=self.absent)
         last = max((event.round for event in events), default=0)
-        problem = Problem(losses)
+        problem = Problem(losses, names=found.names)
         run = solve(
             problem,
             found.graph() if self.graph is None else self.graph,
