@@ -96,7 +96,7 @@ def test_a_model_says_what_is_in_it(model, bequest):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda text: text.replace('"version": 2', '"version": 3'), "of version 3"),
+        (lambda text: text.replace('"version": 3', '"version": 4'), "of version 4"),
         (lambda text: text.replace("alive", "alivf", 1), "damaged"),
         (lambda text: text[:-40], "no model file"),
         (lambda text: text.replace("bequest model", "bequest modem"), "no model file"),

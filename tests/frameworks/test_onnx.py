@@ -113,3 +113,33 @@ def test_an_estimator_is_exported_by_the_command(tmp_path):
     )
     again = bequest("model", "export", tmp_path / "model.json", "-o", path, "--overwrite")
     assert again.exit_code == 0
+
+
+def test_what_a_pipeline_says_of_columns(tmp_path):
+    """Cells filled in with something else than the mean, and categories without a feature."""
+    recipe = Recipe(
+        (
+            Number("age", mean=50.0, scale=9.0, impute=True, fill=48.5),
+            Category("sex", ("m",), silent=("f",)),
+            Category("ward", ("icu", "surgery"), fill="surgery", silent=("home",)),
+            Category("town", ("bonn",), lenient=True),
+        )
+    )
+    columns = {
+        "age": np.array([np.nan, 40.0, 61.0, 50.0]),
+        "sex": np.array(["m", "f", "f", "m"]),
+        "ward": np.array(["", "home", "icu", "surgery"]),
+        "town": np.array(["bonn", "rome", "", "bonn"]),
+    }
+    coef = np.array([[0.5, -1.0, 0.75, 1.5, -0.25]])
+    model = TrainedModel("least_squares", coef, np.array([2.0]), (), recipe, {"a": "alive"})
+    model.to_onnx(tmp_path / "model.onnx")
+    found = asked(tmp_path / "model.onnx", columns)["prediction"]
+    np.testing.assert_allclose(found, model.predict(columns), rtol=0, atol=1e-13)
+    codes = [[1, 0, 1, 1], [0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 1, 1]]
+    ages = (np.array([48.5, 40.0, 61.0, 50.0]) - 50) / 9
+    wanted = 2.0 + ages * 0.5 + np.array(codes) @ coef[0, 1:]
+    np.testing.assert_allclose(model.predict(columns), wanted, rtol=0, atol=1e-13)
+    for name, odd in (("sex", "x"), ("ward", "x")):
+        changed = columns | {name: np.array([odd, *columns[name][1:]])}
+        assert np.isnan(asked(tmp_path / "model.onnx", changed)["prediction"][0])

@@ -231,8 +231,22 @@ def test_files_of_the_first_version_are_still_read(tmp_path):
     ]
     assert model.silos == {"a": "alive", "b": "remembered", "c": "alive"}
     model.save(tmp_path / "again.json")
-    assert json.loads((tmp_path / "again.json").read_text())["version"] == 2
+    assert json.loads((tmp_path / "again.json").read_text())["version"] == 3
     assert bq.load_model(tmp_path / "again.json").predict(rows).tolist() == ["1", "0"]
+
+
+def test_files_of_the_second_version_are_still_read(tmp_path):
+    model = bq.load_model(GOLDEN / "model-v2.json")
+    rows = {"age": [51.5, np.nan], "sex": ["f", ""]}
+    assert model.predict(rows).tolist() == [True, False]
+    assert model.predict_proba(rows).tolist() == [
+        [0.13937180169007427, 0.8606281983099258],
+        [0.9149009549929797, 0.08509904500702024],
+    ]
+    model.save(tmp_path / "again.json")
+    assert bq.load_model(tmp_path / "again.json").predict_proba(rows).tolist() == (
+        model.predict_proba(rows).tolist()
+    )
 
 
 @pytest.mark.parametrize(

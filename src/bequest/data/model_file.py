@@ -23,8 +23,9 @@ from bequest.errors import InvalidResult
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Version 1 did not say of what type the classes are: they are text.
-FORMAT, VERSION, READ = "bequest model", 2, (1, 2)
+# Version 1 did not say of what type the classes are: they are text. Version 2 had no words for what
+# only pipelines of scikit-learn say about columns.
+FORMAT, VERSION, READ = "bequest model", 3, (1, 2, 3)
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1)]
@@ -42,6 +43,7 @@ class _NumberEntry(_Entry):
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     impute: bool
     indicator: bool
+    fill: _Finite | None = None
 
 
 class _CategoryEntry(_Entry):
@@ -50,6 +52,9 @@ class _CategoryEntry(_Entry):
     values: list[_Text]
     impute: bool
     indicator: bool
+    fill: str = ""
+    silent: list[_Text] = []
+    lenient: bool = False
 
 
 class _RecipeEntry(_Entry):
@@ -121,7 +126,7 @@ def read_model(path: Path) -> TrainedModel:
     if version is True or version not in READ:
         raise InvalidResult(
             f"{path} is a model file of version {version}, and this reads "
-            f"versions {' and '.join(map(str, READ))}.",
+            f"versions {', '.join(map(str, READ))}.",
             remedy="Read it with the bequest that has written it, or train the model again.",
         )
     if checksum != _checksum(content):
@@ -183,9 +188,12 @@ def _column(entry: _NumberEntry | _CategoryEntry) -> Number | Category:
         raise ValueError(f'recipe: column "{entry.name}" tells what is missing, but nothing may be')
     if isinstance(entry, _NumberEntry):
         return Number(**fields)
-    if not entry.values or len({*entry.values}) < len(entry.values):
+    known = [*entry.values, *entry.silent]
+    if not known or len({*known}) < len(known):
         raise ValueError(f'recipe: column "{entry.name}" needs categories, each of them once')
-    return Category(**fields | {"values": tuple(entry.values)})
+    if entry.fill and not (entry.lenient or entry.fill in known):
+        raise ValueError(f'recipe: column "{entry.name}" is filled in with no category of its own')
+    return Category(**fields | {"values": tuple(entry.values), "silent": tuple(entry.silent)})
 
 
 def _reason(error: Exception) -> str:

@@ -88,7 +88,7 @@ class _Graph:
             values = self._node("Gather", values, self._constant([column.part]), axis=1)
         gone = self._node("IsNaN", values) if column.impute else None
         if gone is not None:
-            values = self._node("Where", gone, self._constant([[column.mean]]), values)
+            values = self._node("Where", gone, self._constant([[column.filled_in]]), values)
         values = self._node("Sub", values, self._constant([[column.mean]]))
         values = self._node("Div", values, self._constant([[column.scale]]))
         if not column.indicator or gone is None:
@@ -97,8 +97,23 @@ class _Graph:
 
     def _category(self, column: Category) -> str:
         known = [*column.values, ""] if column.indicator else [*column.values]
-        same = self._node("Equal", column.name, self._constant(np.array([known], dtype=object)))
+        cells = column.name
+        if column.fill:
+            empty = self._node("Equal", cells, self._constant(np.array([[""]], dtype=object)))
+            fill = self._constant(np.array([[column.fill]], dtype=object))
+            cells = self._node("Where", empty, fill, cells)
+        features = len(known)
+        known += column.silent
+        same = self._node("Equal", cells, self._constant(np.array([known], dtype=object)))
         coded = self._node("Cast", same, to=self._double)
+        if not column.lenient:
+            coded = self._known(coded)
+        if features == len(known):
+            return coded
+        first, last, axis = (self._constant([one]) for one in (0, features, 1))
+        return self._node("Slice", coded, first, last, axis)
+
+    def _known(self, coded: str) -> str:
         # one that is unknown is zero everywhere, and 0/0 is NaN
         any_of_them = self._node("ReduceMax", coded, self._constant([1]), keepdims=1)
         return self._node("Div", coded, any_of_them)

@@ -29,10 +29,11 @@ class Number:
     Attributes:
         name: the column.
         part: which one of a block of columns; None if it is a single one.
-        mean: what is taken off, and what fills in for what is missing.
+        mean: what is taken off.
         scale: what the rest is divided by.
         impute: whether cells may be missing.
         indicator: whether another feature says that they are.
+        fill: what fills in for what is missing; None for the mean.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Number:
     scale: float = 1.0
     impute: bool = False
     indicator: bool = False
+    fill: float | None = None
 
     @property
     def spelled(self) -> str:
@@ -57,16 +59,21 @@ class Number:
         """Whether it differs from the column as it is: by a mean, a scale, or filled cells."""
         return self.impute or (self.mean, self.scale) != (0.0, 1.0)
 
+    @property
+    def filled_in(self) -> float:
+        """What a missing cell counts as."""
+        return self.mean if self.fill is None else self.fill
+
     def raw(self, table: Table) -> Vector:
         """Return the numbers, NaN where they are missing and may be."""
         values: Vector = table.numbers(self.name, missing=self.impute)[:, self.part or 0]
         return values
 
-    def fill(self, features: Matrix, table: Table) -> None:
+    def write(self, features: Matrix, table: Table) -> None:
         """Write its features."""
         values = self.raw(table)
         gone = np.isnan(values)
-        filled = np.where(gone, self.mean, values)
+        filled = np.where(gone, self.filled_in, values)
         filled -= self.mean
         np.divide(filled, self.scale, out=features[:, 0])
         if self.indicator:
@@ -78,13 +85,18 @@ class Category:
     """A column of categories: a feature for each, one where it is that and zero elsewhere.
 
     ``impute`` says that cells may be missing; ``indicator`` that some are, in some silo, which is a
-    category of its own.
+    category of its own. What pipelines of scikit-learn may say besides: missing cells count as the
+    category ``fill``, those in ``silent`` have no feature, and where it is ``lenient``, one that is
+    not known has none either.
     """
 
     name: str
     values: tuple[str, ...]
     impute: bool = False
     indicator: bool = False
+    fill: str = ""
+    silent: tuple[str, ...] = ()
+    lenient: bool = False
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -92,11 +104,13 @@ class Category:
         values = (*self.values, MISSING) if self.indicator else self.values
         return tuple(f"{self.name}={value}" for value in values)
 
-    def fill(self, features: Matrix, table: Table) -> None:
+    def write(self, features: Matrix, table: Table) -> None:
         """Write its features, or say which cell is of no known category."""
         known = (*self.values, "") if self.indicator else self.values
-        cells = table.cells(self.name, missing=self.impute)  # says which one is empty
-        odd = cells.each(lambda cell: cell not in known)
+        # says which one is empty
+        cells = table.cells(self.name, missing=self.impute or self.lenient or bool(self.fill))
+        told = {*known, *self.silent, *([""] if self.fill else [])}
+        odd = cells.each(lambda cell: not (self.lenient or cell in told))
         if odd.any():
             row = int(np.argmax(odd))
             raise InvalidData(
@@ -108,6 +122,8 @@ class Category:
             )
         for place, value in enumerate(known):
             features[:, place] = cells == value
+            if value and value == self.fill:
+                features[:, place] += cells == ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +150,7 @@ class Recipe:
         first = 0
         for column in self.columns:
             after = first + len(column.features)
-            column.fill(whole[:, first:after], chosen)
+            column.write(whole[:, first:after], chosen)
             first = after
         return whole
 
@@ -159,7 +175,8 @@ class Recipe:
             if entry["kind"] == "number":
                 columns.append(Number(**fields))
             else:
-                columns.append(Category(**fields | {"values": tuple(fields["values"])}))
+                lists = {name: tuple(fields.get(name, ())) for name in ("values", "silent")}
+                columns.append(Category(**fields | lists))
         return cls(tuple(columns), bool(data["bias"]))
 
 

@@ -14,6 +14,7 @@ from bequest import extras
 extras.need("sklearn", what="bequest.sklearn")
 
 from bequest.sklearn.classifier import SiloLogisticRegression  # noqa: E402 - asked for first
+from bequest.sklearn.pipelines import to_model  # noqa: E402
 from bequest.sklearn.regressors import SiloHuber, SiloRidge  # noqa: E402
 
-__all__ = ["SiloHuber", "SiloLogisticRegression", "SiloRidge"]
+__all__ = ["SiloHuber", "SiloLogisticRegression", "SiloRidge", "to_model"]

@@ -235,7 +235,11 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def to_model(self) -> TrainedModel:
-        """Return the fitted model as one that can be saved, and used without scikit-learn."""
+        """Return the fitted model as one that can be saved, and used without scikit-learn.
+
+        Its rows are those that ``fit`` was given: of a pipeline, ``bequest.sklearn.to_model`` makes
+        one model with the steps before it.
+        """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{k}" for k in range(self.n_features_in_)] if names is None else names.tolist()
