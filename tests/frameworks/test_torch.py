@@ -327,6 +327,19 @@ def test_trust_goes_by_the_curvature_on_its_way():
     assert bq.wills.Trust().decide(longer).legacy.eta == pytest.approx(expected / 20, rel=1e-9)
 
 
+def test_a_model_with_a_long_name_is_replayed_too():
+    """Its name is cut, and what is told of its samples fits into a message."""
+    kind = type("Perceptron" * 12, (nn.Sequential,), {})
+    module = kind(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
+    losses = bq.Problem(
+        [Silo(module, cross_entropy, data(i, dtype=torch.float32), batch=4) for i in range(6)]
+    )
+    assert len(losses.objective(0).architecture) == 64
+    run = solved(losses, Loop(as_bytes=True))
+    assert [record.choice for record in run.departures] == ["replay", "replay"]
+    np.testing.assert_array_equal(run.x, solved(losses).x)
+
+
 # --- words -------------------------------------------------------------------------------------
 
 

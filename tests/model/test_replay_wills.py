@@ -170,7 +170,10 @@ def test_samples_are_drawn_with_their_moments_exactly():
 def test_where_a_loss_is_not_convex_classes_spread_as_far_in_all_as_their_samples_do():
     table = replace(pseudo_samples.table_of(loss("softmax", 1)), form=("a network", ()))
     told = pseudo_samples.moments(table, 2, (1, 7), convex=False)
-    points, labels, _ = pseudo_samples.points_of(told)
+    points, labels, weights = pseudo_samples.points_of(told)
+    assert len(points) == 258  # at least 256 from three classes, where others are shown 64 of each
+    assert len(pseudo_samples.points_of(replace(told, form=table.form))[0]) == 3 * 64
+    assert weights.sum() == pytest.approx(told.shares.sum())
     for label, mean in zip(told.labels, told.means, strict=True):
         own, samples = points[labels == label], table.rows[table.labels == label]
         np.testing.assert_allclose(own.mean(axis=0), mean, atol=1e-12)

@@ -30,9 +30,14 @@ if TYPE_CHECKING:
 # How the name of a loss begins whose penalty is among its parameters, since it leaves some
 # coordinates alone: two of these are not one with twice the samples.
 PENALISED = "penalised "
+# How it begins where the classes of a network spread as far as its samples do: it learns the noise
+# of few points, so that more are drawn.
+SPREAD = "spread "
 # How many points are drawn from a cluster that spreads; more where it has so many directions that
 # fewer than two points for each would be left.
 _DRAWN, _PER_DIRECTION = 64, 2
+# And at least so many in all from what spreads like that.
+_SPREAD_DRAWN = 256
 
 
 class Evaluated(Protocol):
@@ -129,7 +134,10 @@ class Clusters:
     @property
     def drawn(self) -> int:
         """How many points are drawn from each cluster."""
-        return max(_DRAWN, _PER_DIRECTION * self.rank) if self.rank else 1
+        if not self.rank:
+            return 1
+        in_all = _SPREAD_DRAWN if self.form[0].startswith(SPREAD) else 0
+        return max(_DRAWN, -(-in_all // len(self.means)), _PER_DIRECTION * self.rank)
 
     @property
     def points(self) -> int:

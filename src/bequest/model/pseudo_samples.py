@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 from scipy.sparse import csr_array, hstack, issparse
 
-from bequest.core.samples import PENALISED, Clusters
+from bequest.core.samples import PENALISED, SPREAD, Clusters
 from bequest.errors import BequestError, InvalidObjective, InvalidWill
 from bequest.model.objectives.linear import Huber, LeastSquares, Logistic
 from bequest.model.objectives.loaded import Loaded
@@ -157,7 +157,7 @@ def _widened(samples: Clusters, table: SampleTable) -> Clusters:
         told = float((factors[k] ** 2).sum())
         if told > 0:
             factors[k] *= math.sqrt(whole / told)
-    return replace(samples, factors=factors)
+    return replace(samples, factors=factors, form=(SPREAD + samples.form[0], samples.form[1]))
 
 
 def _linear(table: SampleTable, *, convex: bool) -> bool:
@@ -340,7 +340,8 @@ def _fits(samples: Clusters, objective: Objective, dim: int) -> bool:
             own = features == dim and not labels.size and parameters[0] > 0
         case _:
             loss = _inner(objective)
-            return isinstance(loss, Replayable) and loss.table().form == samples.form
+            form = samples.form[0].removeprefix(SPREAD), samples.form[1]
+            return isinstance(loss, Replayable) and loss.table().form == form
     return own
 
 

@@ -27,7 +27,7 @@ class SamplesHeader(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """Clusters of a legacy in a header: all but their numbers."""
 
     origins: tuple[Natural, ...]
-    form: tuple[Annotated[str, Meta(max_length=64)], tuple[Finite, ...]]
+    form: tuple[Annotated[str, Meta(max_length=80)], tuple[Finite, ...]]
     clusters: Length
     rank: Natural
     width: Length

@@ -16,6 +16,7 @@ import numpy as np
 
 from bequest.core.arrays import EPSILON, norm
 from bequest.core.curvature import Curvature
+from bequest.core.samples import SPREAD
 from bequest.errors import InvalidObjective
 from bequest.model.objectives.base import Singles, checked_scalar
 from bequest.model.objectives.function import as_curvature
@@ -256,7 +257,7 @@ class Network(Sampled):
         self, samples: Clusters, points: Matrix, labels: Vector, weights: Vector
     ) -> Network:
         """Return the loss of these points, as this model evaluates it."""
-        if samples.form[0] != self.architecture:
+        if samples.form[0].removeprefix(SPREAD) != self.architecture:
             raise InvalidObjective(
                 f"Samples of {samples.form[0]} cannot be replayed by {self.architecture}.",
                 remedy="Give all nodes models of one architecture.",
