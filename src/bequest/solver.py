@@ -429,5 +429,6 @@ def _start(problem: Problem, start: ArrayLike | None) -> Matrix:
         raise NotFinite("start holds NaN or infinite entries.", remedy="Use finite numbers.")
     # order="C": a copy of a broadcast array would otherwise keep its odd memory layout
     whole = np.array(np.broadcast_to(origin, (problem.n, problem.dim)), order="C")
+    whole += 0.0  # -0.0 is 0.0: one start has one sign
     whole.setflags(write=False)
     return whole

@@ -9,10 +9,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 
 import bequest as bq
 from bequest.engines import fingerprint as room
 from bequest.engines.fingerprint import differences, fingerprint
+from bequest.model.content import digest
 from bequest.model.plan import Plan
 from bequest.solver import prepare
 
@@ -189,6 +191,66 @@ def test_the_same_content_made_anew_is_the_same():
     assert told(changed) == ""
 
 
+@pytest.mark.parametrize(
+    "start", [-0.0 * np.ones(3), [0, 0, 0], np.zeros((5, 3)), np.zeros(3, dtype=np.float32)]
+)
+def test_a_start_in_other_words_is_the_same_start(start):
+    plan = asked(start=start)
+    assert told(plan) == ""
+    assert not np.signbit(plan.start).any()
+
+
+def sparse(build):
+    """A plan with one sparse loss, and a function of the user's own that holds the same matrix."""
+    rows = build(np.where(np.abs(X[:10]) < 0.5, 0.0, X[:10]))
+
+    def squares(v):
+        return float((rows @ v) @ (rows @ v)), 2 * (rows.T @ (rows @ v))
+
+    first = bq.Logistic(rows, Y[:10], 0.1)
+    other = bq.Function(squares, dim=3, curvature=(0.0, 99.0))
+    return asked(problem=bq.Problem([first, other, *losses()[2:]]))
+
+
+def with_zeros(dense):
+    """Every entry, the zeros too; and the columns backwards."""
+    m, d = dense.shape
+    columns = np.tile(np.arange(d - 1, -1, -1), m)
+    return csr_array((dense[:, ::-1].ravel(), columns, np.arange(m + 1) * d), shape=(m, d))
+
+
+def twice(dense):
+    """Halves that have to be added."""
+    row, column = np.nonzero(dense)
+    half = dense[row, column] / 2
+    places = np.append(row, row), np.append(column, column)
+    return coo_array((np.append(half, half), places), shape=dense.shape)
+
+
+def wide(dense):
+    whole = csr_array(dense)
+    whole.indices, whole.indptr = whole.indices.astype(np.int64), whole.indptr.astype(np.int64)
+    return whole
+
+
+@pytest.mark.parametrize("build", [csc_array, csr_matrix, with_zeros, twice, wide])
+def test_a_sparse_matrix_in_other_words_is_the_same_matrix(build):
+    there = fingerprint(sparse(csr_array), bq.engines.Vector())
+    here = fingerprint(sparse(build), bq.engines.Vector())
+    assert there["the loss of node 0"] == here["the loss of node 0"]
+    assert differences(there, here) in ("", "the loss of node 1")  # its answers may round anew
+    assert digest(csr_array(X)) == digest(build(X))
+
+
+def test_an_entry_of_a_sparse_matrix_is_noticed():
+    def touch(dense):
+        return csr_array(touched(dense, (2, 1), 1e-9))
+
+    there = fingerprint(sparse(csr_array), bq.engines.Vector())
+    here = fingerprint(sparse(touch), bq.engines.Vector())
+    assert differences(there, here) == "the loss of node 0, the loss of node 1"
+
+
 def test_what_was_computed_meanwhile_makes_no_difference():
     plan = asked()
     before = fingerprint(plan, bq.engines.Vector())
@@ -198,6 +260,20 @@ def test_what_was_computed_meanwhile_makes_no_difference():
         loss.gradient(np.ones(3)), loss.hessian(np.ones(3)), loss.curvature
     bq.engines.Vector().run(plan)
     assert fingerprint(plan, bq.engines.Vector()) == before
+
+
+def test_what_a_function_has_learnt_from_its_answers_makes_no_difference():
+    def plan(loss):
+        return asked(problem=bq.Problem([loss, *losses()[1:]]))
+
+    there, here = (
+        bq.Function(lambda v: (float(v @ v), 2 * v), dim=3, curvature=(2.0, 2.0), check=False)
+        for _ in range(2)
+    )
+    for _ in range(20):
+        here.value(np.ones(3)), here.precision, here.hvp(np.ones(3), np.ones(3))
+    found = [fingerprint(plan(loss), bq.engines.Vector()) for loss in (there, there, here)]
+    assert found[0] == found[1] == found[2]
 
 
 def test_engines_differ_by_what_changes_results():

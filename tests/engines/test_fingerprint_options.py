@@ -16,6 +16,7 @@ import pytest
 import bequest as bq
 from bequest.core.methods.around import Around
 from bequest.engines.fingerprint import described, differences, fingerprint
+from bequest.errors import BequestError
 from bequest.model import objectives
 from bequest.solver import prepare
 
@@ -438,3 +439,69 @@ def test_another_process_finds_the_same_of_own_methods_and_sets():
         for seed in ("1", "2")
     }
     assert len(found) == 1
+
+
+# --- the same in other words ---------------------------------------------------------------
+
+
+def in_other_words(value):
+    """Other ways to write down a number, or a pair of them, that options may take."""
+    if isinstance(value, bool) or not isinstance(value, int | float | tuple):
+        return []
+    if isinstance(value, tuple):
+        numbers = value and all(isinstance(one, float) for one in value)
+        return [list(value), tuple(map(np.float64, value))] if numbers else []
+    whole = [int(value), np.int64(value)] if float(value).is_integer() else []
+    return [*whole, float(value), np.float64(value), *([-0.0] if value == 0 else [])]
+
+
+WHOLE = {"step": 1.0, "momentum": 0.0, "mixing": 1.0, "coupling": 1.0, "cap": 1.0, "l2": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("table", "kind", "name"),
+    [
+        pytest.param(table, kind, name, id=f"{kind.__name__}-{name}")
+        for table in (METHODS, WILLS, LOSSES)
+        for kind, values in table.items()
+        for name in values
+        if kind is not objectives.Softmax
+    ],
+)
+def test_a_number_in_other_words_is_the_same_number(table, kind, name):
+    held = {id(METHODS): with_method, id(WILLS): with_will, id(LOSSES): with_loss}[id(table)]
+    first = {option: values[0] for option, values in table[kind].items()}
+    if kind is bq.wills.Adaptive and name == "drop":
+        first["rule"] = "certified"
+    for value in [*table[kind][name], *([WHOLE[name]] if name in WHOLE else [])]:
+        try:
+            there = held(kind(**first | {name: value}))
+        except BequestError:
+            continue  # such as a part that has to be below 1
+        for other in in_other_words(value):
+            try:
+                here = held(kind(**first | {name: other}))
+            except BequestError:
+                continue  # whole numbers have to be written as such
+            assert noticed(there, here) == ""
+
+
+def test_a_pilot_in_other_words_is_the_same_pilot():
+    pilots = [bq.Pilot(2, 0, 1, 3, 0), bq.Pilot(2.0, -0.0, np.float64(1.0), np.int64(3), 0.0)]
+    assert noticed(*(replace(PLAN, pilot=pilot) for pilot in pilots)) == ""
+
+
+def test_weather_in_other_words_is_the_same_weather():
+    def weather(number, none):
+        return bq.engines.Loop(
+            weather=WEATHER(
+                delay=(none, number(2)),
+                duplication=number(1),
+                partitions=(bq.engines.Partition(none, number(2), NIGHT),),
+                outages=(bq.engines.Outage(number(1), "a"),),
+                patience=number(3),
+            )
+        )
+
+    assert noticed(weather(int, 0), weather(float, -0.0)) == ""
+    assert noticed(weather(np.int64, 0), weather(np.float64, 0.0)) == ""

@@ -73,6 +73,18 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
+def hold_as_floats(holder: object, *names: str) -> None:
+    """Let a frozen object hold these numbers as floats, unless they are None.
+
+    So 4, 4.0 and ``np.int64(4)`` make equal objects, which a fingerprint cannot tell apart; and so
+    do 0.0 and -0.0.
+    """
+    for name in names:
+        value = getattr(holder, name)
+        if value is not None:
+            object.__setattr__(holder, name, float(value) + 0.0)
+
+
 def norm(vector: Vector) -> float:
     """Return the Euclidean norm; unlike a plain sum of squares it does not overflow early."""
     return float(np.linalg.norm(vector))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.core.arrays import is_number
+from bequest.core.arrays import hold_as_floats, is_number
 from bequest.errors import InvalidWill
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Pilot:
                 f"A pilot needs radius >= 0, 0 <= theta < 1 and zeta >= 0, not {self}.",
                 remedy="Calibrate one with bequest.calibrate(problem, graph, rounds=...).",
             )
+        hold_as_floats(self, "radius", "theta", "zeta", "spread", "floor")
 
     def error(self, t: int) -> float:
         """Return eps(t), never below the floor or what float64 can resolve."""

@@ -31,7 +31,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
+from bequest.model.objectives.function import Function
 from bequest.model.objectives.network import Network
+from bequest.model.objectives.rows import canonical
 from bequest.model.problem import Problem
 
 # What objects raise that do not let themselves be looked into, such as locks and open files.
@@ -151,8 +153,8 @@ class _Content:
                 return _hashed("logger", value.name.encode())
             case memoryview():
                 return self._parts("memory", value.tobytes())
-            case _ if issparse(value):  # what it remembers of its own form is no part of it
-                held = value.tocsr()
+            case _ if issparse(value):  # in whatever form it is held
+                held = canonical(value)
                 return self._parts("sparse", held.shape, held.indptr, held.indices, held.data)
             case Problem() | Network():
                 return self._parts("problem", kind, value.content())
@@ -337,5 +339,7 @@ def _is_slotted(state: object) -> bool:
 
 
 def _is_cache(kind: type, name: object) -> bool:
-    """Whether it is only kept to answer faster."""
+    """Whether it is only kept to answer faster, or has been learnt from answers."""
+    if issubclass(kind, Function) and name in Function.learnt:
+        return True
     return isinstance(getattr(kind, str(name), None), functools.cached_property)

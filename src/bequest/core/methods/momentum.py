@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from bequest.core.arrays import hold_as_floats, is_number
 from bequest.core.methods.around import Around
 from bequest.core.methods.base import Local
 from bequest.core.methods.primal_dual import PrimalDual
@@ -59,11 +60,11 @@ class Momentum(Around):
                 f"Momentum is given to {self.method.label}, which it can make diverge.",
                 remedy="Use GradientTracking() or DIGing(), or the method without momentum.",
             )
-        number = isinstance(self.momentum, int | float) and not isinstance(self.momentum, bool)
-        if not number or not 0 <= self.momentum < 1:
+        if not is_number(self.momentum) or not 0 <= self.momentum < 1:
             raise InvalidMethod(
                 f"momentum is {self.momentum!r}.", remedy="Use a number from 0 to below 1."
             )
+        hold_as_floats(self, "momentum")
 
     @property
     def label(self) -> str:  # type: ignore[override]

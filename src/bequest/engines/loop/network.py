@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bequest.core.arrays import is_whole
+from bequest.core.arrays import hold_as_floats, is_whole
 from bequest.errors import InvalidMethod, InvalidPlacement
 from bequest.protocol.membership_register import domains_of
 
@@ -53,6 +53,7 @@ class Partition:
             )
         if not 0 <= self.start < self.end < math.inf:
             raise InvalidMethod(f"{self} never begins or ends.", remedy="Use 0 <= start < end.")
+        hold_as_floats(self, "start", "end")
 
     def holds_up(self, time: float, one: str, other: str) -> bool:
         """Whether a message sent then has to wait for the end."""
@@ -72,6 +73,7 @@ class Outage:
     def __post_init__(self) -> None:
         if not 0 <= self.time < math.inf:
             raise InvalidMethod(f"{self} never happens.", remedy="Use a time >= 0.")
+        hold_as_floats(self, "time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ class Weather:
                 f"Outages with delay={self.delay}.",
                 remedy="Give messages a delay, so that time passes.",
             )
+        hold_as_floats(self, "duplication", "patience")
+        object.__setattr__(self, "delay", (float(low) + 0.0, float(high) + 0.0))
 
     def check_hosts(self, hosts: Iterable[str]) -> None:
         """Refuse what is about a host, or a machine, that is not among these.

@@ -402,4 +402,4 @@ def checked_scalar(value: float, what: str, *, positive: bool = False) -> float:
     if not np.isfinite(number) or number < 0 or (positive and number == 0):
         bound = "> 0" if positive else ">= 0"
         raise InvalidObjective(f"{what} is {value}.", remedy=f"Pass a finite number {bound}.")
-    return number
+    return number + 0.0  # zero has no sign

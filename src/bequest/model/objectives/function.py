@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,9 @@ class Function(Objective):
     (1.0, array([2., 0., 0.]))
     """
 
+    # What it has learnt from its answers is no part of what it is.
+    learnt: ClassVar[frozenset[str]] = frozenset({"_precision", "_grains"})
+
     def __init__(
         self,
         value_and_grad: Callable[[Vector], tuple[float, ArrayLike]],
@@ -83,7 +86,7 @@ class Function(Objective):
         if not is_whole(seed, least=0):
             raise InvalidObjective(f"seed is {seed!r}.", remedy="Pass a whole number >= 0.")
         self._value_and_grad, self._hvp, self._dim = value_and_grad, hvp, int(dim)
-        self._seed = seed
+        self._seed, self._is_checked = seed, bool(check)  # a check tells the precision, too
         self._precision: float | None = None
         self._grains: list[float] = []  # of the first answers, as long as it is not known
         given = None

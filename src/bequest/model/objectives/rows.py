@@ -201,6 +201,21 @@ def _gram(rows: Matrix, weights: Vector) -> Matrix:
     return total
 
 
+def canonical(X: Any) -> csr_array:  # noqa: ANN401 - SciPy's sparse matrices have no common type
+    """Return a copy in the one form that equal matrices have.
+
+    No entry twice, no zero written out, rows in order, and indices no wider than they have to be.
+    """
+    whole = csr_array(X, copy=True)
+    whole.sum_duplicates()
+    whole.eliminate_zeros()
+    narrow = max(whole.nnz, *whole.shape) <= np.iinfo(np.int32).max
+    for name in ("indices", "indptr"):
+        index = getattr(whole, name)
+        setattr(whole, name, index.astype(np.int32 if narrow else np.int64, copy=False))
+    return whole
+
+
 def _padded(part: csr_array, longest: int) -> csr_array:
     rows, features = part.shape
     ends = np.concatenate([part.indptr, np.full(longest - rows, part.indptr[-1])])

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, issparse
 from bequest.core.arrays import is_whole
 from bequest.errors import DimensionMismatch, InvalidObjective
 from bequest.model.objectives.base import Objective, Stack, checked, checked_scalar, refuse_extreme
-from bequest.model.objectives.rows import DenseRows, side_by_side
+from bequest.model.objectives.rows import DenseRows, canonical, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -294,8 +294,7 @@ def _sparse(X: Any) -> csr_array:  # noqa: ANN401 - SciPy's sparse matrices have
             f"X has shape {X.shape}, but needs 2 dimensions, none of them empty.",
             remedy="Pass a sparse matrix with a row per sample.",
         )
-    whole = csr_array(X, copy=True)
-    whole.sum_duplicates()
+    whole = canonical(X)
     if whole.nnz:
         whole.data = checked(whole.data, "X", ndim=1)
     else:

@@ -20,7 +20,7 @@ import numpy as np
 
 from bequest.core import sketch
 from bequest.core.anchors import LEAST_PAIRS
-from bequest.core.arrays import is_whole, norm
+from bequest.core.arrays import hold_as_floats, is_whole, norm
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Will
@@ -184,6 +184,7 @@ class Budget(Will):
 
     def __post_init__(self) -> None:
         check_vectors("Budget", self.vectors)
+        hold_as_floats(self, "vectors")
 
     @property
     def title(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bequest.core.arrays import norm
+from bequest.core.arrays import hold_as_floats, norm
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Will
@@ -110,6 +110,7 @@ class PointOnly(Will):
                 f"PointOnly(cap={self.cap!r}).",
                 remedy="Use a positive number (weights are at most cap/step), or None for no cap.",
             )
+        hold_as_floats(self, "cap")
 
     def decide(self, estate: Estate) -> Bequest:
         """Return the penalty with the scheduled weight."""
