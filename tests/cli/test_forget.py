@@ -227,6 +227,25 @@ def test_forgetting_leaves_the_optimum_of_the_other_rows(folder, bequest):
     assert np.linalg.norm(pooled.gradient(x)) < 1e-9
 
 
+def test_empty_labels_and_silos_are_described_and_said_to_be_refused(folder, bequest):
+    path = folder / "holes.csv"
+    path.write_text("age,ill,town\n1,yes,Bonn\n2,,Bonn\n3,no,\n4,,Rome\n5,no,Rome\n")
+    shown = bequest("data", path, "--label", "ill", "--silo", "town")
+    assert shown.exit_code == 0, shown.output
+    assert f'"ill" is the label, and has 2 empty cells (the first: {path}, line 3)' in shown.stdout
+    assert '"town" is the silo column, and has 1 empty cell' in shown.stdout
+    assert "silo (missing): 1 rows (no 1)" in shown.stdout
+    document = json.loads(bequest("data", path, "--label", "ill", "--json").stdout)
+    assert document["labels"] == {"(missing)": 2, "no": 2, "yes": 1}
+    path.write_text("age,ill,town\n1,yes,Bonn\n2,yes,Bonn\n")
+    shown = bequest("data", path, "--label", "ill", "--silo", "town").stdout
+    assert '"ill" is the label, and says the same of every row' in shown
+    assert '"town" is the silo column, and says the same of every row' in shown
+    path.write_text("age,cost\n1,2.5\n2,\n3,inf\n")
+    shown = bequest("data", path, "--label", "cost").stdout
+    assert '"cost" is the label, and has 1 empty cell' in shown
+
+
 def test_files_of_silos_are_described_together(folder, bequest):
     lines = (folder / "people.csv").read_text().splitlines()
     for town in "BOS":

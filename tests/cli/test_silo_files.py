@@ -164,6 +164,42 @@ def test_a_silo_is_forgotten_where_data_are_on_their_hosts(bequest, write, folde
     assert len({one.read_bytes() for one in same}) == 1
 
 
+def test_a_silo_is_forgotten_whose_file_is_gone(bequest, write, folder):
+    """It is what a silo that leaves does first; what others hold of it can be withdrawn."""
+    path = write(f"{FILES}\non_hosts = true")
+    asked = ("--record", folder / "runs")
+    assert bequest("run", path, *asked).exit_code == 0
+    assert bequest("forget", path, "oslo", *asked, "-o", folder / "with").exit_code == 0
+    (folder / "oslo.csv").unlink()
+    found = bequest("forget", path, "oslo", *asked, "-o", folder / "new")
+    assert found.exit_code == 0, found.output
+    assert "oslo.csv, the file of oslo, is gone: it was not compared" in found.output
+    models = (folder / name / "model.json" for name in ("with", "new"))
+    assert len({one.read_bytes() for one in models}) == 1
+    kept = (folder / "rome.csv").read_text()
+    (folder / "rome.csv").write_text(kept.replace("yes", "no", 1))
+    found = bequest("forget", path, "oslo", *asked, "-o", folder / "none")
+    assert "what differs: the loss of node 2" in found.stderr  # what is there is compared
+    (folder / "rome.csv").unlink()
+    found = bequest("forget", path, "oslo", *asked, "-o", folder / "none")
+    assert found.exit_code == 2
+    assert "rome.csv, the file of rome, is not there" in found.stderr
+    assert "Put it back: rome is still in the model" in found.stderr
+    assert not (folder / "none").exists()
+
+
+def test_where_files_go_by_a_pattern_the_one_that_is_gone_is_named(bequest, write, folder):
+    path = write('files = "*.csv"\nignore = ["ward"]')
+    (folder / "oslo.csv").unlink()
+    found = bequest("forget", path, "oslo", "--record", folder / "runs", "-o", folder / "new")
+    assert 'names "oslo", and no file that "*.csv" matches is called that' in found.stderr
+    assert "The silos are bonn, rome, the files that are there." in found.stderr
+    path = write(FILES)
+    found = bequest("forget", path, "oslo", "--record", folder / "runs", "-o", folder / "new")
+    assert "problem.files.oslo" in found.stderr
+    assert "oslo.csv does not exist" in found.stderr
+
+
 def test_what_was_agreed_on_is_kept_for_when_a_silo_has_gone_with_its_file(write, folder):
     path = write(f"{NAMED}\non_hosts = true\ncategories = {{ ward = 'agree' }}")
     job = only(path)

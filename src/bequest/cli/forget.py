@@ -14,7 +14,14 @@ from bequest.cli.terminal import Terminal
 from bequest.data.recipe import Number
 from bequest.engines import one_cluster
 from bequest.engines.fingerprint import fingerprint
-from bequest.errors import InvalidMethod, InvalidResult, NotThere, StillHere, UnknownNode
+from bequest.errors import (
+    InvalidData,
+    InvalidMethod,
+    InvalidResult,
+    NotThere,
+    StillHere,
+    UnknownNode,
+)
 from bequest.model.content import digest
 from bequest.model.withdrawal import withdraw
 from bequest.phases import newton
@@ -66,13 +73,22 @@ def _forget(
     chosen, job = _job(file, number, record)
     engine = job.engine
     kept = record_at(record, chosen, len(file))
-    found = kept.find(fingerprint(job.plan, kept.kept_by(engine)))
+    gone_files = _missing(file, engine)
+    own = fingerprint(job.plan, kept.kept_by(engine))
+    found = kept.find(own, unseen=[file.silos.index(name) for name in gone_files])
     if found is None:
         raise InvalidResult(
             f"{record} has no record of run {chosen}.",
             remedy=f"Write it first: bequest run {file.path} --record {record}.",
         )
     run = conclude(job.plan, found, engine)
+    for name, path in gone_files.items():
+        if file.silos.index(name) in run.survivors:
+            raise InvalidData(
+                f"{path}, the file of {name}, is not there.",
+                remedy=f"Put it back: {name} is still in the model, and without {silo} that is "
+                "computed from the files of those in it.",
+            )
     gone = _withdrawn(run, node, silo, engine)
     files.make_folder(output)
     places = _places(output)
@@ -104,12 +120,22 @@ def _forget(
     # a name may look like the number of another node
     which = f"silo {silo} (node {node})" if silo.isdecimal() else silo
     out.print(f"{which}: {gone.why}; the model has moved by {gone.moved:.3g}")
+    for name, path in gone_files.items():
+        out.print(f"{path}, the file of {name}, is gone: it was not compared with the record")
     if gone.withdrawn is not None:
         out.print(f"withdrawn {'exactly' if gone.exact else 'NOT exactly'}")
     if remains:
         out.print(f"agreed on with it, and still in the model: {', '.join(remains)}")
         out.print("to be rid of that, run a file without it")
     out.print(f"written to {places[0]}, {places[1]}")
+
+
+def _missing(file: RunFile, engine: Engine) -> dict[str, Path]:
+    """Return the silos whose files would be read here, and are not there any more."""
+    problem = file.content.problem
+    if not isinstance(problem, TableProblem) or getattr(engine, "loads_elsewhere", False):
+        return {}
+    return {name: path for name, path in problem.hosted.items() if not path.exists()}
 
 
 def _agreed(model: TrainedModel, problem: TableProblem) -> list[str]:

@@ -13,7 +13,7 @@ from bequest.engines import Ray, records
 from bequest.errors import CannotWrite, InvalidResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from bequest.engines import Engine
@@ -114,13 +114,15 @@ class RecordFile:
         """Whether there is a file, and it counts."""
         return self.resume and os.path.lexists(self.path)
 
-    def find(self, own: Mapping[str, str]) -> Outcome | None:
+    def find(self, own: Mapping[str, str], *, unseen: Collection[int] = ()) -> Outcome | None:
         """Return the outcome of the run with this fingerprint, if it is on record.
+
+        The losses of nodes that are ``unseen`` are not compared.
 
         Raises:
             InvalidResult: what is there is not a record, or that of another run.
         """
-        return records.find(self.path, own) if self.resume else None
+        return records.find(self.path, own, unseen=unseen) if self.resume else None
 
     def keep(self, own: Mapping[str, str], plan: Plan, engine: Engine, outcome: Outcome) -> None:
         """Write down a run that is done."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from bequest.data.choosing import DATE
+from bequest.data.recipe import MISSING
 from bequest.data.tables import number_in
 from bequest.data.texts import Texts
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # More distinct texts than this, and most of them once: names or numbers of rows, not categories.
 _MANY = 20
+_INFINITE = "holds infinite numbers"
 _LACKS = 'cells are missing: add impute = "mean", or remove the rows'
 
 
@@ -67,13 +69,16 @@ def describe(
     """Return what a table holds, as plain data: columns, and rows and labels per silo."""
     columns = [_column(name, values) for name, values in table.columns.items()]
     for column in columns:
-        column["refused"] = None if column["name"] in (label, silo) else declared.left(column)
+        if column["name"] in (label, silo):
+            column["refused"] = _no_name(table, column, label)
+        else:
+            column["refused"] = declared.left(column)
     document: dict[str, Any] = {"source": table.source, "rows": table.rows, "columns": columns}
     if silo is not None:
-        owners = table.cells(silo)
+        owners = _names(table, silo)
         document["silos"] = dict(sorted(owners.counts().items()))
     if label is not None:
-        labels = table.cells(label)
+        labels = _names(table, label)
         document["labels"] = dict(sorted(labels.counts().items()))
         if silo is not None:
             document["balance"] = {
@@ -82,6 +87,29 @@ def describe(
                 for counts in [labels[np.flatnonzero(owners == owner)].counts()]
             }
     return document
+
+
+def _names(table: Table, name: str) -> Texts:
+    """Return the silo or the label of every row; those of empty cells have a name of their own."""
+    if table.column(name).ndim == 1:
+        cells = table.cells(name, missing=True)
+        return cells if not (cells == "").any() else Texts.of(cell or MISSING for cell in cells)
+    return table.cells(name)  # says why a block is no name
+
+
+def _no_name(table: Table, column: ColumnDocument, label: str | None) -> str | None:
+    """Return why a label or a silo column would be refused."""
+    what = "the label" if column["name"] == label else "the silo column"
+    if column["missing"]:
+        empty = table.cells(column["name"], missing=True) == ""
+        first = table.place(int(np.argmax(empty)))
+        count = f"{column['missing']} empty cell{'' if column['missing'] == 1 else 's'}"
+        return f"is {what}, and has {count} (the first: {first}): fill them in, or remove the rows"
+    if column["refused"] is not None and column["refused"].startswith(_INFINITE):
+        return column["refused"]
+    if column["distinct"] == 1:
+        return f"is {what}, and says the same of every row"
+    return None
 
 
 def _column(name: str, values: Column) -> ColumnDocument:
@@ -125,7 +153,7 @@ def _document(name: str, kind: str, missing: int, inside: Vector) -> ColumnDocum
     if not inside.size:
         refused = f'holds no number at all: ignore = ["{name}"]'
     elif np.isinf(inside).any():
-        refused = "holds infinite numbers: correct the cells"
+        refused = f"{_INFINITE}: correct the cells"
     elif missing:
         refused = _LACKS
     finite = inside[np.isfinite(inside)]

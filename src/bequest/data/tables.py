@@ -47,10 +47,10 @@ class Stretch(NamedTuple):
     rows: int
     lines: Sequence[int] | None
 
-    def place(self, row: int, column: str) -> str:
-        """Return the place of a cell in words."""
+    def place(self, row: int) -> str:
+        """Return the place of a row in words."""
         where = f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
-        return f'{self.source}, {where}, column "{column}"'
+        return f"{self.source}, {where}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -144,7 +144,11 @@ class Table:
 
     def where(self, row: int, column: str) -> str:
         """Return the place of a cell in words."""
-        return Stretch(self.source, 0, self.lines).place(row, column)
+        return f'{self.place(row)}, column "{column}"'
+
+    def place(self, row: int) -> str:
+        """Return the place of a row in words."""
+        return Stretch(self.source, 0, self.lines).place(row)
 
     def column(self, name: str) -> Column:
         """Return a column, or say which one may have been meant."""
@@ -267,10 +271,10 @@ class TableRows(Table):
         assert self.rows_of_whole is not None  # noqa: S101
         return int(self.rows_of_whole.size)
 
-    def where(self, row: int, column: str) -> str:
-        """Return the place of a cell in words."""
+    def place(self, row: int) -> str:
+        """Return the place of a row in words."""
         assert self.whole is not None and self.rows_of_whole is not None  # noqa: S101, PT018
-        return self.whole.where(int(self.rows_of_whole[row]), column)
+        return self.whole.place(int(self.rows_of_whole[row]))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -282,11 +286,11 @@ class Joined(Table):
     def __post_init__(self) -> None:
         """Have nothing checked: the columns come from tables."""
 
-    def where(self, row: int, column: str) -> str:
-        """Return the place of a cell in words: the file, and where it stands there."""
+    def place(self, row: int) -> str:
+        """Return the place of a row in words: the file, and where it stands there."""
         for part in self.parts:
             if row < part.rows:
-                return part.place(row, column)
+                return part.place(row)
             row -= part.rows
         raise IndexError(row)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING
@@ -139,6 +139,17 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
     if losses:
         told.insert(0, ", ".join(losses[:3]) + more)
     return ", ".join(told)
+
+
+def without_losses(parts: Mapping[str, str], nodes: Collection[int]) -> dict[str, str]:
+    """Return a fingerprint without the losses of these nodes; groups with one of them go whole."""
+    if not nodes:
+        return dict(parts)
+    n = int(parts[NODES])
+    size = -(-n // _MOST_GROUPS)
+    firsts = {node - node % size for node in nodes}
+    gone = {_loss_of(range(first, min(first + size, n))) for first in firsts}
+    return {part: value for part, value in parts.items() if part not in gone}
 
 
 _LOSS = "the loss"

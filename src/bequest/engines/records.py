@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, get_type_hints
 
@@ -32,7 +32,7 @@ from bequest.core.legacy import Legacy
 from bequest.core.samples import Clusters
 from bequest.core.steps import StepChoice
 from bequest.engines import coherence
-from bequest.engines.fingerprint import NODES, ROUNDS, UNKNOWNS, differences
+from bequest.engines.fingerprint import NODES, ROUNDS, UNKNOWNS, differences, without_losses
 from bequest.errors import InvalidResult
 from bequest.model.outcome import ChangeRecord, DepartureRecord, Outcome, Status, Trajectory
 from bequest.model.plan import Scene
@@ -208,8 +208,12 @@ def write(path: Path, record: Record) -> None:
     files.write(path, encode(record))
 
 
-def find(path: Path, fingerprint: Mapping[str, str]) -> Outcome | None:
+def find(
+    path: Path, fingerprint: Mapping[str, str], *, unseen: Collection[int] = ()
+) -> Outcome | None:
     """Return the outcome of the run that has this fingerprint; None if there is no such file.
+
+    ``unseen`` are nodes whose losses cannot be looked into any more, and are not compared.
 
     Raises:
         InvalidResult: the file is not a record, is damaged, or is the record of another run.
@@ -218,7 +222,9 @@ def find(path: Path, fingerprint: Mapping[str, str]) -> Outcome | None:
     if content is None:
         return None
     there = decode(content, path)
-    other = differences(there.fingerprint, fingerprint)
+    other = differences(
+        without_losses(there.fingerprint, unseen), without_losses(fingerprint, unseen)
+    )
     if other:
         raise InvalidResult(
             f"{path} is the record of another run; what differs: {other}.",

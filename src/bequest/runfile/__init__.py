@@ -89,6 +89,8 @@ class WholeFile(Section):
         """Let what follows name nodes by their silos; it is validated in this order."""
         if info.context is not None:
             info.context["silos"] = getattr(problem, "silos", ())
+            given = getattr(problem, "files", None)
+            info.context["pattern"] = given if isinstance(given, str) else None
         return problem
 
     @model_validator(mode="after")

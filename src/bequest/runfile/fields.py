@@ -43,11 +43,15 @@ def numbered(given: object, info: ValidationInfo) -> object:
             f'names "{given}", but nodes have names only where a table has a silo column or files.',
             "Give the number of the node.",
         )
+    pattern = (info.context or {}).get("pattern")
     near = difflib.get_close_matches(given, silos, n=1)
     known = ", ".join(silos[:_SHOWN]) + (", ..." if len(silos) > _SHOWN else "")
     raise refusal(
-        f'names "{given}", which is no silo.',
-        (f'Did you mean "{near[0]}"? ' if near else "") + f"The silos are {known}.",
+        f'names "{given}", and no file that "{pattern}" matches is called that.'
+        if pattern
+        else f'names "{given}", which is no silo.',
+        (f'Did you mean "{near[0]}"? ' if near else "")
+        + f"The silos are {known}{', the files that are there' if pattern else ''}.",
     )
 
 

@@ -257,6 +257,11 @@ class TableProblem(Section):
                 _told(at, partial(self._table.column, name))
 
     @property
+    def hosted(self) -> dict[str, Path]:
+        """The files of silos that only their hosts may read."""
+        return self._files if self.on_hosts else {}
+
+    @property
     def random(self) -> bool:
         """Whether a seed makes a difference."""
         return self.test_fraction is not None or isinstance(self.partition, Dirichlet | Iid)

@@ -65,7 +65,8 @@ class Drift(Will):
     Args:
         rank: how many directions get their own curvature; the farewell has 2 + rank vectors.
             With 0 the curvature is isotropic, and that along the drift. Where the whole Hessian
-            is no dearer, from (dim + 1)/2 on, it is sent instead.
+            is no dearer, from (dim + 1)/2 on, it is sent instead: the title says how many vectors
+            a farewell may have, and ``record.vectors`` how many it had.
         hessian: ``"products"`` uses rank Hessian-vector products (finite differences of gradients
             where a loss has none); ``"secant"`` uses gradients alone, over the length of the
             drift, for losses whose gradients are only accurate to a few digits. Products that
