@@ -1,17 +1,16 @@
 """Real nodes that only know what reaches them do what rows of arrays do."""
 
 import itertools
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 import reference
 import scenarios
+from remembering import Recalling, Remembering
 from seeds import seeds
 
 import bequest as bq
 from bequest.engines import Loop, Outage, Partition, Weather
-from bequest.model.wills import Will
 
 EXACT = [scenarios.WILLS[name] for name in scenarios.WILLS]
 BEYOND = [
@@ -22,48 +21,6 @@ BEYOND = [
     bq.wills.Budget(vectors=4),
 ]
 STORM = Weather(seed=3, delay=(0.0, 5.0), duplication=0.3)
-
-
-@dataclass(frozen=True)
-class Remembering(Will):
-    """A will whose decisions are noted, by node and round."""
-
-    inner: Will
-    decisions: dict = field(default_factory=dict)
-    label = "remembering"
-
-    @property
-    def title(self):
-        return self.inner.title
-
-    @property
-    def needs_history(self):
-        return self.inner.needs_history
-
-    @property
-    def by_gradients(self):
-        return self.inner.by_gradients
-
-    def decide(self, estate):
-        decided = self.inner.decide(estate)
-        self.decisions[estate.node, estate.round] = decided
-        return decided
-
-
-@dataclass(frozen=True)
-class Recalling(Will):
-    """A will that decides as another one has decided before."""
-
-    decisions: dict
-    of: Will
-    label = "recalling"
-
-    @property
-    def title(self):
-        return self.of.title
-
-    def decide(self, estate):
-        return self.decisions[estate.node, estate.round]
 
 
 def solved(scene, wills, engine=None, **options):
