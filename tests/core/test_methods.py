@@ -70,7 +70,7 @@ class Network:
         if not method.hears_differences:
             return rounds.averages(lambda said: self.W @ said)
         laplacian = local.coupling * (np.eye(self.n) - self.W)
-        return rounds.Differences(lambda said: laplacian @ said)
+        return rounds.differences(lambda said: laplacian @ said)
 
     def radius(self, method, pace):
         """The largest factor by which a round can multiply (x - x*, s - s*), sums of s kept."""
@@ -265,7 +265,7 @@ def test_where_all_agree_nothing_flows_at_all():
     """Differences of equal numbers are zero to the last bit, however the weights round."""
     net = network(2, n=7, dim=2)
     laplacian = np.eye(net.n) - net.W
-    differ = rounds.Differences(lambda said: laplacian @ said)
+    differ = rounds.differences(lambda said: laplacian @ said)
     (heard,) = differ((np.full((7, 2), 0.1),))
     assert not heard.any()
 

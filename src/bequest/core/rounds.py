@@ -42,7 +42,7 @@ def advance(
 
     Slot t of the windows ``X``, ``Z``, ``G`` (slots x nodes x dim) holds the state after round t,
     so that many rounds can be measured in one array operation and a round itself stays bare.
-    ``hear`` makes what nodes hear of what they say (``averages``, ``Differences``),
+    ``hear`` makes what nodes hear of what they say (``averages``, ``differences``),
     ``gradient(points, target)`` writes into its second argument. Slot 0 is the state after round
     ``after``.
 
@@ -123,30 +123,29 @@ def averages(mix: Mix) -> Hear:
     return hear
 
 
-class Differences:
-    """c (I - W) times what nodes say, exact where they agree: relative to one of them.
+def differences(product: Mix) -> Hear:
+    """Return c (I - W) times what nodes say, exact where they agree: relative to one of them.
 
     What one of them said is kept as a landmark for a few rounds; it need only be near.
 
     Args:
         product: c (I - W) times an array.
     """
+    near: list[Matrix] = []
+    room, left = np.empty(0), 0
 
-    def __init__(self, product: Mix) -> None:
-        self._product, self._rounds = product, 0
-        self._landmarks: list[Matrix] = []
-
-    def __call__(self, said: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
-        """Return what nodes hear."""
-        if self._rounds % _NEAR == 0:
-            self._landmarks = [np.broadcast_to(one[0], one.shape).copy() for one in said]
-            self._apart = np.empty_like(said[0])
-        self._rounds += 1
-        apart, product = self._apart, self._product
+    def hear(said: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
+        nonlocal near, room, left
+        if not left:
+            near = [np.broadcast_to(one[0], one.shape).copy() for one in said]
+            room, left = np.empty_like(said[0]), _NEAR
+        left -= 1
         if len(said) == 1:
-            return (product(np.subtract(said[0], self._landmarks[0], apart)),)
-        pairs = zip(said, self._landmarks, strict=True)
-        return tuple([product(np.subtract(one, near, apart)) for one, near in pairs])
+            return (product(np.subtract(said[0], near[0], room)),)
+        pairs = zip(said, near, strict=True)
+        return tuple([product(np.subtract(one, mark, room)) for one, mark in pairs])
+
+    return hear
 
 
 def surplus(z: Vector, gradient: Vector) -> Vector:

@@ -9,6 +9,7 @@ import numpy as np
 from bequest.core.arrays import frozen
 from bequest.core.legacy import Legacy
 from bequest.core.methods import Local
+from bequest.core.mixing import LONG_MESSAGE
 from bequest.model.pseudo_samples import evaluated
 
 if TYPE_CHECKING:
@@ -86,9 +87,11 @@ class Iterate:
 
     def settle(self, pace: float, own_weight: float) -> None:
         """Begin an epoch with that pace, and that weight of the own message in an average."""
-        self._local = self.method.localise(
+        local = self.method.localise(
             pace, own_weight=own_weight, stiffness=self.stiffness, bound=self.bound
         )
+        # Of a long vector its step would be one more to read.
+        self._local = local.spread(self.x.shape) if self.x.size <= LONG_MESSAGE else local
 
     @property
     def pace(self) -> float:

@@ -65,6 +65,9 @@ class Place:
         self.talks_to = arrange.neighbours or (ident,)
         order = sorted({*arrange.neighbours, ident})
         self._own_row = order.index(ident)
+        # Of short messages: arrays of one shape are subtracted much faster.
+        short = width <= mixing.LONG_MESSAGE
+        self._own_rows = np.full(len(order), self._own_row) if short else None
         self._differences = differences
         rows = {node: row for row, node in enumerate(order)}
         self.row_of = {node: rows[node] for node in self.talks_to}
@@ -99,8 +102,10 @@ class Place:
             average: Vector = self.weights.dot(rows)
             return average
         # What one end of an edge gains the other loses, to the last digit.
-        apart: Vector = self._pull.dot(rows[self._own_row] - rows)
-        return apart
+        several = self._own_rows
+        own = rows[self._own_row] if several is None else rows.take(several, 0)
+        heard: Vector = self._pull.dot(own - rows)
+        return heard
 
     def _long_average(self, rows: Matrix) -> Vector:
         heard = np.empty(rows.shape[1])

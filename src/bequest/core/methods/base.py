@@ -122,12 +122,12 @@ class Local:
     inverse: Array | None = None
     coupling: float = 1.0
 
-    def spread(self, shape: tuple[int, int]) -> Local:
+    def spread(self, shape: tuple[int, ...]) -> Local:
         """Return the same for arrays of that shape, where every node has a step of its own.
 
-        Arrays of one shape are multiplied three times as fast as an array and a column.
+        Arrays of one shape are multiplied up to three times as fast as others.
         """
-        if np.ndim(self.step) == 0:
+        if isinstance(self.step, float):
             return self
         return replace(self, step=np.ascontiguousarray(np.broadcast_to(self.step, shape)))
 

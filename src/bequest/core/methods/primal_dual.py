@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from numpy import add, multiply, subtract
 
 from bequest.core import steps
 from bequest.core.methods import pace as paces
@@ -56,12 +57,17 @@ class PrimalDual(Method):
 
 
 class _AdaptThenCombine(PrimalDual):
-    """m = x - z/P, s+ = s + c D, x+ = m - c D/P."""
+    """m = x - z/P, s+ = s + c D, x+ = m - c D/P.
+
+    Where P is a number it does itself what ``Local.descend`` does: in small networks a call is 1%
+    of a round.
+    """
 
     def message(self, x: Rows, z: Rows, local: Local, out: Rows | None = None) -> tuple[Rows, ...]:
         """Return where its own z alone would lead the node."""
-        adapted = local.descend(z, out)
-        return (np.subtract(x, adapted, adapted),)
+        number = local.inverse is None
+        adapted = multiply(z, local.step, out) if number else local.descend(z, out)
+        return (subtract(x, adapted, adapted),)
 
     def advance(
         self,
@@ -73,10 +79,10 @@ class _AdaptThenCombine(PrimalDual):
         out: Rows | None = None,
     ) -> tuple[Rows, Rows]:
         """Return what was said with what flows taken off, and z with what flows."""
-        (flow,) = heard
-        there = local.descend(flow, out)
-        np.subtract(said[0], there, there)
-        return there, np.add(flow, z, flow)
+        flow, number = heard[0], local.inverse is None
+        there = multiply(flow, local.step, out) if number else local.descend(flow, out)
+        subtract(said[0], there, there)
+        return there, add(flow, z, flow)
 
     @staticmethod
     def _modes(a: Array, l: Array) -> Array:  # noqa: E741 - the letters of the formula

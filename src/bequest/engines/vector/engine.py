@@ -114,7 +114,7 @@ class _Epoch:
         if self.is_stochastic:
             return hear(self.weights, coupling, differences=method.hears_differences)
         if method.hears_differences:
-            return rounds.Differences(mixing.mixer(mixing.laplacian(self.weights) * coupling))
+            return rounds.differences(mixing.mixer(mixing.laplacian(self.weights) * coupling))
         return rounds.averages(mixing.mixer(self.weights))
 
     def conditions(self, *, floors: bool) -> Conditions:
