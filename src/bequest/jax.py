@@ -152,7 +152,7 @@ class _Jax:
     def _batch(self, rows: Indices | None) -> tuple[Any, Any, Any]:
         if rows is None:
             return self.inputs, self.targets, self.weights
-        return self.inputs[rows], self.targets[rows], None
+        return *self._programs.taken(self.inputs, self.targets, rows), None
 
     def value(self, x: Vector, rows: Indices | None) -> float:
         return float(self._programs.value(self._point(x), *self._batch(rows)))
@@ -209,6 +209,8 @@ class _Programs:
         self._loss, self._predict, self._back = loss, predict, back
         self.value, self.gradient = jax.jit(self._total), jax.jit(jax.grad(self._total))
         self.hessian, self.gauss = jax.jit(self._bend), jax.jit(self._bend_outputs)
+        # Compiled, and apart from the gradient: alone it takes longer than that of a small model.
+        self.taken = jax.jit(lambda inputs, targets, rows: (inputs[rows], targets[rows]))
 
     def outputs(self, x: Any, inputs: Any) -> Any:  # noqa: ANN401
         """Return what the model puts out."""

@@ -49,7 +49,7 @@ def test_a_sketch_is_one_and_who_insists_hands_over(monkeypatch):
     assert len(networks.INSISTING) == 3
     for title in networks.INSISTING:
         assert "none" not in early[title]["left"]
-    for title in ("consensus", "trust", "sketch, rank 8"):
+    for title in ("trust", "sketch, rank 8"):
         assert early[title]["left"] == ["none"] * 3
     assert early["trust, insisting"]["vectors"] == 2.0
     assert early["sketch, insisting"]["vectors"] == 10.0
@@ -76,10 +76,10 @@ def test_a_will_that_leaves_nothing_is_not_run_twice(monkeypatch):
     monkeypatch.setattr(networks, "solve", counted)
     facts = networks.measure(network="tanh", split="dirichlet", seed=0, rounds=60).facts
     early = facts["times"][VERY_EARLY]
-    assert early["consensus"]["left"] == ["none"] * 3
-    assert early["consensus"] == early["trust"] == early[networks.FORGETS]
+    assert early["trust"]["left"] == ["none"] * 3
+    assert early["sketch, rank 8"] == early["trust"] == early[networks.FORGETS]
     assert not set(early) & set(networks.INSISTING)  # they are asked with one digit per silo
-    # nobody left, forgetting, a look at consensus, which is one at all quadratics, and samples
+    # nobody left, forgetting, a look at trust, which is one at all quadratics, and samples
     assert runs[:5] == [60, 60, 6, 60, 60]
 
 
@@ -115,5 +115,5 @@ def test_cases_are_told_as_tables(tmp_path, monkeypatch):
         # the vectors of that time, and not the most of all times
         cells = dict(zip(table.headers, table.rows[2], strict=True))
         for time in (VERY_EARLY, LATE):
-            told = found.facts["times"][time]["consensus"]["vectors"]
+            told = found.facts["times"][time]["trust"]["vectors"]
             assert cells[time].endswith(f", {told:.2f}")

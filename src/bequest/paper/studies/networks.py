@@ -36,8 +36,7 @@ ROUNDS, LONGER, LOOK = 1000, 4000, 10
 NOBODY, FORGETS = "nobody left", "forgetful"
 WILLS: dict[str, Will] = {
     FORGETS: wills.Forgetful(),
-    "consensus": wills.Consensus(),
-    "trust": wills.Trust(),
+    "trust": wills.Trust(),  # until a network has settled, Consensus is the same
     "sketch, rank 8": network_wills.Sketch(8),
     "consensus, insisting": network_wills.InsistingConsensus(),
     "trust, insisting": network_wills.InsistingTrust(),
@@ -47,7 +46,8 @@ WILLS: dict[str, Will] = {
 }
 # Wills that hand over in any case, and as they are, what others may leave out or bend. They are
 # compared where the leavers are missed most, with one digit per silo.
-INSISTING = ("consensus, insisting", "trust, insisting", "sketch, insisting")
+TRUSTED = "trust, insisting"  # the same run as Trust's if that left out nothing
+INSISTING = ("consensus, insisting", TRUSTED, "sketch, insisting")
 NETWORKS = ("tanh", "relu", "cnn")
 SPLITS = ("digits", "dirichlet")
 # chosen on seed 100, for nobody leaving
@@ -134,7 +134,9 @@ def _measured(network: str, split: str, seed: int, rounds: int) -> Findings:
         for title, will in WILLS.items():
             if title in INSISTING and split != "digits":
                 continue
-            if forgets(will, times, found):
+            if title == TRUSTED and "none" not in found["trust"]["left"]:
+                found[title] = found["trust"]
+            elif forgets(will, times, found):
                 found[title] = found[FORGETS]
             else:
                 found[title] = told(will, times)
