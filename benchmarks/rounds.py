@@ -71,7 +71,7 @@ def at_most(claim: str, measured: np.ndarray, target: float) -> Row:
 
 
 def shown(claim: str, measured: np.ndarray) -> Row:
-    """A number that nobody promised, but that one wants to know."""
+    """A number that is not promised, but good to know."""
     return Row(claim, float(np.median(measured)), float(measured.max()), "-", met=True)
 
 

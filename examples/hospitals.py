@@ -1,7 +1,7 @@
 """Five hospitals fit one risk model together; one of them quits, and is not forgotten.
 
 Each hospital sees other patients (its ages are shifted), so the model without the one that
-quit is a different model. Nobody ever shares a patient record: neighbours exchange iterates
+quit is a different model. No hospital ever shares a patient record: neighbours exchange iterates
 and trackers, and the leaver hands two vectors to one of them.
 """
 

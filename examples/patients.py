@@ -20,7 +20,7 @@ ROWS = 80
 rng = np.random.default_rng(2026)
 rows = []
 for hospital in HOSPITALS:
-    # Fern is the lung clinic: nobody else sees asthma.
+    # Fern is the lung clinic: no other clinic sees asthma.
     shares = (0.85, 0.05, 0.10) if hospital == "Fern" else (0.0, 0.4, 0.6)
     for disease in rng.choice(DISEASES, size=ROWS, p=shares):
         age, temperature, oxygen, cough = rng.normal(MEANS[disease], DEVIATIONS)

@@ -152,7 +152,7 @@ class Setting:
 class State:
     """What changes: the graph and, for each node alive, x, z, and h - f.
 
-    The local track u needs nobody: it goes on for everybody, there or not.
+    The local track u needs no other node: it goes on for every node, there or not.
     """
 
     neighbours: dict[int, set[int]]
@@ -878,7 +878,7 @@ def recall(setting: Setting, state: State, node: int) -> Quad | None:
 def settle(setting: Setting, state: State, node: int) -> None:
     """Let one node make up for what trackers hold beyond gradients, so that both sum to the same.
 
-    That is minus the surplus of whoever died, so that nobody else has to change anything.
+    That is minus the surplus of the node that died, so that no other node has to change anything.
     """
     beyond = np.zeros_like(state.x[node])
     for j in sorted(state.neighbours):
@@ -992,7 +992,7 @@ def schedule(n: int, events: Iterable[Event]) -> dict[int, list[Event]]:
     by_round: dict[int, list[Event]] = {}
     for event in events:
         if event.round < 1 or not 0 <= event.node < n:
-            raise ValueError(f"{event} is before the end of round 1, or of nobody")
+            raise ValueError(f"{event} is before the end of round 1, or of no node")
         by_round.setdefault(event.round, []).append(event)
     for happening in by_round.values():
         happening.sort(key=lambda event: (KINDS.index(event.kind), event.node))

@@ -39,7 +39,7 @@ def as_decided(record: bq.DepartureRecord) -> dict:
     """A decision of the engine's own, for the reference to carry out node by node."""
     if record.crashed and record.checkpoint is None:
         return {"kind": "unasked"}
-    if record.legacy is None:  # a crash of somebody whom nobody remembers
+    if record.legacy is None:  # a crash of a node whom no node remembers
         return {"kind": "forgetful"}
     return {
         "kind": "given",

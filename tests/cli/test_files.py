@@ -66,7 +66,7 @@ def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path, act):
 
 @pytest.mark.parametrize("act", [files.check_writable, lambda path: files.write(path, b"new")])
 def test_a_folder_that_refuses(tmp_path, monkeypatch, act):
-    """Not by its permissions: those do not stop everybody who runs the tests."""
+    """Not by its permissions: those do not stop every user who runs the tests."""
 
     def refuse(*_args, **_options):
         raise PermissionError(errno.EACCES, "Permission denied")

@@ -162,7 +162,7 @@ def test_many_hosts_and_notices_fit_the_terminal(height, count):
     }
     notices = tuple(Notice(float(k), k, DIED.what) for k in range(12))
     text = drawn(view(hosts=hosts, notices=notices), height=height)
-    assert str(10**6 + 4) in text  # whoever leaves comes first, and its number is not cut
+    assert str(10**6 + 4) in text  # the node that leaves comes first, and its number is not cut
     assert "round 11 " in text  # the latest is there
     if count > 25:
         shown = sum("…  " in line and "100" in line for line in text.splitlines())

@@ -92,7 +92,7 @@ def test_on_a_cluster_everybody_may_have_to_leave_so_everybody_gets_a_pilot(writ
     path = write(rest=will)
     assert next(load(path).jobs()).plan.pilot is None
     assert next(load(path).on("ray").jobs()).plan.pilot is not None
-    # Where somebody leaves as planned, the pilot is the one that all engines get.
+    # Where a node leaves as planned, the pilot is the one that all engines get.
     path = write(rest="[departures]\nevents = [{node = 1, round = 50}]\n" + will)
     pilots = [next(load(path).on(kind).jobs()).plan.pilot for kind in ("vector", "ray")]
     assert repr(pilots[0]) == repr(pilots[1])

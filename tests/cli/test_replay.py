@@ -507,7 +507,7 @@ def test_a_run_that_is_interrupted_says_so_in_its_log(interrupted, bequest, writ
 
 
 def test_a_stall_is_told_with_the_story_of_a_node(bequest, write, tmp_path, monkeypatch):
-    """A network that swallows reports: nobody goes on, and everybody can see why."""
+    """A network that swallows reports: no node goes on, and a reader can see why."""
     from bequest.engines.loop.network import VirtualNetwork
     from bequest.protocol.messages import Halted
 

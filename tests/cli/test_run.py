@@ -26,7 +26,15 @@ def test_the_table_compares_the_wills(bequest, write):
     result = bequest("run", write(rest=TWO + WILLS))
     assert result.exit_code == 0
     assert result.stderr == ""
-    words = ("classic", "consensus (GT-C)", "nobody", "vectors", "bytes", "coupling of ", "slowest")
+    words = (
+        "classic",
+        "consensus (GT-C)",
+        "none",
+        "vectors",
+        "bytes",
+        "coupling of ",
+        "slowest",
+    )
     for word in (*words, "method: NIDS(metric='hessian')\n"):
         assert word in result.stdout
     row = next(line.split() for line in result.stdout.splitlines() if line.startswith("consensus"))
@@ -287,10 +295,10 @@ def test_the_limit_error_needs_a_limit_and_an_optimum():
         _ = run.limit_error
 
 
-def test_the_heir_of_a_crashed_node_that_left_nothing_is_nobody(bequest, write):
+def test_the_heir_of_a_crashed_node_that_left_nothing_is_none(bequest, write):
     crash = "[departures]\nevents = [{ node = 2, round = 50, kind = 'crash' }]\n"
     said = bequest("run", write(rest=crash + WILLS)).stdout
     rows = [line.split() for line in said.splitlines()]
-    assert ["classic", "50", "2", "nobody", "classic", "0", "0"] in rows
+    assert ["classic", "50", "2", "none", "classic", "0", "0"] in rows
     assert any(row[:5] == ["consensus", "(GT-C)", "50", "2", "3"] for row in rows), said
     assert "no node remembers 2 (classic)" in said

@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def nothing_left():
-    """Whoever is still in our namespace when all tests are over was forgotten by some test."""
+    """A process that is still in our namespace after all tests was forgotten by one of them."""
     yield
     if missing() is None:
         from machines import strangers

@@ -43,7 +43,7 @@ class Fault:
     def since(self, words: str) -> float:
         """Seconds between the fault and the last thing told with these words."""
         told = {h.time for view in self.views for h in view.notices if words in h.what}
-        assert told, f"nobody said {words!r}, but {self.messages}"
+        assert told, f"no notice says {words!r}, but {self.messages}"
         return max(told) - self.fired.time
 
 
@@ -59,7 +59,7 @@ def send(what: signal.Signals, host: str = "host 1"):
 
 
 def is_gone(pid: int, patience: float = 15.0) -> bool:
-    """Whether a process ends in time; one that nobody has waited for has ended, too."""
+    """Whether a process ends in time; one that was not waited for has ended, too."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):
@@ -72,7 +72,7 @@ def is_gone(pid: int, patience: float = 15.0) -> bool:
 
 
 def check_lineage(run: bq.Run, everybody=range(12)):
-    """Everybody is there, or inside exactly one inherited quadratic, or named as lost."""
+    """Every node is there, or inside exactly one inherited quadratic, or named as lost."""
     places = Counter(run.survivors)
     places.update(run.lost)
     for legacy in run.inherited.values():

@@ -32,7 +32,7 @@ ENVIRONMENT = {
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "3",
-    # Nobody looks at the metrics, and the processes that gather them cost seconds of processor.
+    # The metrics are not looked at, and the processes that gather them cost seconds of processor.
     "RAY_enable_metrics_collection": "0",
     # Ray's processes rename themselves, and would write the new name over the variables by which
     # we find them.

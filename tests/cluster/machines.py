@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # The command ends when we do, however we end, and takes its raylet and workers along. (Ray's
-# agent for environments notices within some minutes: nobody answers it.) See also agent.py.
+# agent for environments notices within some minutes: no program answers it.) See also agent.py.
 RAY = """
 import ctypes, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
@@ -249,7 +249,7 @@ def name(number: int) -> str:
 
 
 def free_port() -> int:
-    """A port nobody listens on; the namespace is ours, so nobody will."""
+    """A port without a listener; the namespace is ours, so it stays one."""
     with socket.create_server((HOST, 0)) as listener:
         return listener.getsockname()[1]
 

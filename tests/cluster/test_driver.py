@@ -80,7 +80,7 @@ def test_a_run_whose_driver_was_killed_is_joined_again(machines, tmp_path):
     run = bq.solve(**program.arguments(800), engine=engine)
     # It was not begun anew, and not a bit is different.
     assert views[0].round >= min(alone, 100)
-    # Where they were at the start; by now somebody may have left.
+    # Where they were at the start; by now a node may have left.
     hosts = {node: views[0].hosts[f"host {node // 4}"].machine for node in range(12)}
     loop = bq.solve(**program.arguments(800), engine=Loop(hosts=hosts))
     assert same(run, loop)
@@ -133,7 +133,7 @@ def test_a_run_that_ended_while_nobody_watched_is_collected(machines, tmp_path):
 
 
 def test_a_driver_that_is_killed_before_the_run_has_begun(machines, driver, tmp_path):
-    """Everybody who was started for it ends, and resuming it begins anew."""
+    """Every process that was started for it ends, and resuming it begins anew."""
     import ray
 
     ray.cloudpickle.register_pickle_by_value(program)

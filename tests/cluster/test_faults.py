@@ -42,7 +42,7 @@ def test_sigkill_of_a_host(cluster):
     # buddy is up to how busy the machine is.
     assert all(record.checkpoint % 5 == 0 for record in run.departures)
     assert all(record.checkpoint >= record.round / 2 for record in run.departures)
-    # Nobody adopts what may die together with it.
+    # No node adopts what may die together with it.
     assert not {record.heir for record in run.departures} & set(NODES["host 1"])
     assert run.error[-1] < 1e-2
     # Its death was noticed, and not its silence.
@@ -59,7 +59,7 @@ def test_two_buddies_survive_two_hosts_that_die_together(cluster):
         return pids
 
     fault, rng = Fault(both), np.random.default_rng(3)
-    # Losses that are remembered exactly: whoever is lost moves the limit.
+    # Losses that are remembered exactly: a node that is lost moves the limit.
     losses = [bq.Quadratic(h * np.eye(5), rng.standard_normal(5)) for h in rng.uniform(1, 3, 12)]
     run = bq.solve(
         bq.Problem(losses),
@@ -245,7 +245,7 @@ def slow(node):
 
 
 def test_hosts_that_are_busy_are_not_given_up(cluster):
-    """All nodes on one host need nobody else, and could compute for minutes without a word."""
+    """All nodes on one host need no other node, and could compute for minutes without a word."""
     import ray
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -60,14 +60,14 @@ def test_a_machine_that_is_preempted(cluster, how):
     check_sound(run, fault)
     assert leavers(run, crashed=False) == VICTIMS
     assert fault.since("is drained") < 15.0  # of 30 seconds
-    # Acknowledged: a node is on record as gone when everybody has begun the epoch without it.
+    # Acknowledged: a node is on record as gone when every node has begun the epoch without it.
     assert fault.since("left") - fault.since("is drained") < 15.0
     assert not {record.heir for record in run.departures} & set(VICTIMS)
     leaving = [bq.Departure(record.node, record.round) for record in run.departures]
     vector = bq.solve(PROBLEM, GRAPH, departures=leaving, **COMMON)
     assert run.error[-1] == pytest.approx(vector.error[-1], rel=1e-6, abs=1e-10)
     if how == "SIGTERM":
-        # The machine does not wait for its deadline once everybody has gone.
+        # The machine does not wait for its deadline once every node has gone.
         cluster.machines[cluster.victim].process.wait(timeout=20)
 
 
@@ -115,7 +115,7 @@ def test_ray_still_has_what_it_has_no_public_call_for(cluster, monkeypatch):
     names = {machine.name for machine in rays.machines()}
     assert {"machine-1", f"machine-{cluster.victim}"} <= names
     assert rays.address_of(cluster.address) == cluster.address
-    # A machine on which nobody is goes at once.
+    # A machine on which no node is goes at once.
     there = NodeAffinitySchedulingStrategy(cluster.node_id(cluster.victim), soft=False)
     somebody = Somebody.options(num_cpus=0, scheduling_strategy=there).remote()
     ray.get(somebody.ready.remote())

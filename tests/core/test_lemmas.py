@@ -54,7 +54,7 @@ def test_lem_drift_a_departure_moves_the_minimiser_by_at_most_beta_rho(seed, lea
 
 
 def test_lem_drift_is_attained_in_one_dimension():
-    """Everybody at curvature mu but the leaver at L: the drift is omega rho / (n mu + spread)."""
+    """Every node at curvature mu but the leaver at L: the drift is omega rho / (n mu + spread)."""
     mu, L, n = 1.0, 1.0 + 1e-6, 4
     problem = bq.Problem([bq.Quadratic([[L]], [2.0]), *[bq.Quadratic([[mu]], [0.0])] * (n - 1)])
     leaver = bq.Legacy.anchored(
@@ -137,7 +137,7 @@ def test_thm_lower_two_leavers_nobody_can_tell_apart(mu, kappa, n, distance, gra
 
 
 def flat(rng: np.random.Generator, n: int, d: int) -> bq.Problem:
-    """Least squares with fewer samples than unknowns: nobody is strongly convex."""
+    """Least squares with fewer samples than unknowns: no node is strongly convex."""
     return bq.Problem(
         [bq.LeastSquares(rng.standard_normal((1, d)), rng.standard_normal(1)) for _ in range(n)]
     )

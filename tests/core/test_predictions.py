@@ -163,7 +163,7 @@ def odd_path(shape: str, scale: float, pairs: int, dim: int) -> EpochPath:
         X, Z = np.repeat(X[:1], pairs, axis=0), np.repeat(Z[:1], pairs, axis=0)
     elif shape == "no drift":  # x does not move, z does
         X = np.repeat(X[:1], pairs, axis=0)
-    elif shape == "no slope":  # everybody is at the optimum
+    elif shape == "no slope":  # every node is at the optimum
         Z = np.zeros_like(Z)
     elif shape == "collinear":
         along = np.linspace(1, 2, pairs)[:, None]

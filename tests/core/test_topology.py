@@ -156,7 +156,7 @@ def test_load_comes_before_the_id_and_staying_before_the_load():
     assert heir({0}) == 2
     assert heir({0, 2}) == 3
     assert heir({0, 2, 3}) == 1
-    assert heir({0, 1, 2, 3}) == 2  # a chain: nobody stays, so the least loaded passes it on
+    assert heir({0, 1, 2, 3}) == 2  # a chain: no node stays, so the least loaded passes it on
 
 
 # --- reaching -----------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def test_the_demo_in_its_bands(monkeypatch):
             assert score.accuracy >= 0.88
             assert min(leavers) > 0.5
             continue
-        lost, unrecalled = shortfall(outcome, ending)  # and these as if nobody had left
+        lost, unrecalled = shortfall(outcome, ending)  # and these as if no node had left
         assert lost <= ACCURACY
         assert unrecalled <= RECALL
         certificate = ending.run.certificate  # promises what it can, and no more

@@ -1,22 +1,22 @@
-"""Pages and docstrings are plain English that fits on a screen."""
+"""Pages, docstrings, comments and messages are plain English; pages fit on a screen."""
 
 import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
-
-import bequest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
-SOURCE = Path(bequest.__file__).parent
 # Nouns say which thing is meant. A run in which nobody leaves goes by that name in tables.
 VAGUE = re.compile(
-    r"\b(somebody|everybody|anybody|whoever|no one|nobody(?! (leav|left)))\b", re.IGNORECASE
+    r"\b(some(body|one)|every(body|one)|any(body|one)|whoever|no one|nobody(?! (leav|left)))\b",
+    re.IGNORECASE,
 )
 LONGEST = 104
 # Each line is a paragraph that a command makes of a docstring.
@@ -38,10 +38,14 @@ def prose(text):
             yield number, line
 
 
-def docstrings(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield getattr(node, "name", "the module"), ast.get_docstring(node) or ""
+def said(text):
+    """What a module says to a reader: its strings, docstrings and messages among them; comments."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -52,14 +56,30 @@ def test_pages_say_which_thing_they_mean_on_lines_that_fit(page):
         assert page.name in ADVICE or not VAGUE.search(words), (number, line)
 
 
-def test_docstrings_say_which_thing_they_mean():
+@pytest.mark.parametrize("folder", ["src", "tests", "examples", "benchmarks", "tools"])
+def test_strings_and_comments_say_which_thing_they_mean(folder):
     found = [
-        (str(path.relative_to(SOURCE)), name, VAGUE.search(text)[0])
-        for path in sorted(SOURCE.rglob("*.py"))
-        for name, text in docstrings(path)
+        (str(path.relative_to(ROOT)), line, VAGUE.search(text)[0])
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if path != Path(__file__)
+        for line, text in said(path.read_text())
         if VAGUE.search(text)
     ]
     assert not found
+
+
+def test_examples_that_are_no_programs_say_which_thing_they_mean():
+    for path in sorted((ROOT / "examples").rglob("*.toml")):
+        assert not VAGUE.search(path.read_text()), path
+
+
+def test_the_guard_reads_what_readers_read():
+    text = 'def f():\n    "Nobody."\n    raise ValueError(f"{nobody} and somebody")  # for anyone\n'
+    assert [(n, VAGUE.search(t)[0]) for n, t in said(text) if VAGUE.search(t)] == [
+        (2, "Nobody"),
+        (3, "somebody"),
+        (3, "anyone"),
+    ]
 
 
 def test_what_is_vague_or_long_is_found():

@@ -343,7 +343,7 @@ def test_a_function_is_known_by_its_code_what_it_holds_and_what_it_answers(monke
 
 
 class Model:
-    """Holds data where nobody can look: a loss is then known by its answers."""
+    """Holds data where no digest can look: a loss is then known by its answers."""
 
     __slots__ = ("_answer",)
 

@@ -119,7 +119,7 @@ class Handle:
     def kill(self):
         if not self._death.done():
             self._death.set_exception(ActorDiedError())
-            self._death.exception()  # a death that nobody waits for is no error
+            self._death.exception()  # a death that no task waits for is no error
 
     def __getattr__(self, name):
         if name.startswith("_"):

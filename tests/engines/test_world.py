@@ -51,7 +51,7 @@ def test_a_new_steward_does_not_wait_for_a_crash_that_has_happened():
     world.kill(1)
     let_it_be_quiet(world)
     assert world.steward.awaited == (3,)
-    run.admit(1, "return", 5)  # nobody has planned that
+    run.admit(1, "return", 5)  # no node has planned that
     run.admit(3, "join", 5)
     while 1 not in world.steward.present.network:
         world.step()
@@ -65,7 +65,7 @@ def test_a_new_steward_does_not_wait_for_a_crash_that_has_happened():
 
 
 def test_a_new_steward_hears_of_nobody_who_can_answer():
-    """A verdict about somebody who is there was wrong, or it is about an earlier incarnation."""
+    """A verdict about a node that is there was wrong, or it is about an earlier incarnation."""
     run = execution({}, absent=frozenset({3}))
     world, told = run.world, []
     run.start()

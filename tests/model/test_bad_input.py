@@ -12,7 +12,7 @@ N = 4
 
 
 class Untouched:
-    """An engine and losses that notice if anybody computes with them."""
+    """An engine and losses that notice if anything computes with them."""
 
     def __init__(self, dim=2):
         self.calls = 0
@@ -72,7 +72,7 @@ GRAPHS = {
         r"\{0, 1\}; \{2, 3\}",
     ),
     "a lonely node": (lambda: bq.Graph([(0, 1)], n=3), errors.DisconnectedGraph, r"\{2\}"),
-    "nobody talks": (lambda: bq.Graph([], n=2), errors.DisconnectedGraph, "2 parts"),
+    "no node talks": (lambda: bq.Graph([], n=2), errors.DisconnectedGraph, "2 parts"),
     "disconnected in solve": (
         lambda: solve(graph=[(0, 1), (1, 2)]),
         errors.DisconnectedGraph,
@@ -144,8 +144,8 @@ EVENTS = {
     "negative node": (leaving((-1, 1)), errors.UnknownNode, "node=-1"),
     "leaves twice": (leaving((1, 3), (1, 5)), errors.LeavesTwice, "node 1 .* round 3"),
     "leaves twice at once": (leaving((1, 3), (1, 3)), errors.LeavesTwice, "node 1 "),
-    "everybody leaves": (leaving(*((k, 2) for k in range(N))), errors.EverybodyLeaves, f"All {N}"),
-    "everybody leaves in turn": (
+    "every node leaves": (leaving(*((k, 2) for k in range(N))), errors.EverybodyLeaves, f"All {N}"),
+    "every node leaves in turn": (
         leaving(*((k, 1 + k) for k in range(N))),
         errors.EverybodyLeaves,
         f"All {N}",
@@ -161,7 +161,7 @@ EVENTS = {
     "half a node": (leaving((1.5, 3)), errors.InvalidEvent, "node=1.5"),
     "a whole number that is none": (leaving((1.0, 3)), errors.InvalidEvent, "node=1.0"),
     "a named node": (leaving(("ada", 3)), errors.InvalidEvent, "ada"),
-    "nobody": (leaving((None, 3)), errors.InvalidEvent, "None"),
+    "no node": (leaving((None, 3)), errors.InvalidEvent, "None"),
     "true": (leaving((True, 3)), errors.InvalidEvent, "True"),
     "half a round": (leaving((1, 2.5)), errors.InvalidEvent, "round=2.5"),
     "a pair": (lambda: solve(departures=[(1, 3)]), errors.InvalidEvent, r"\(1, 3\)"),

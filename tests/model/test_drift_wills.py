@@ -58,7 +58,7 @@ def assert_sound(run: bq.Run, wills: dict[int, bq.wills.Will]) -> None:
         reach = 1 + np.abs(run.x).max() + max(np.abs(r.x).max() for r in run.departures)
         tolerance = 1e-10 * (1 + problem.b.sum()) * reach
         assert run.invariant_gap.max() <= tolerance
-    # everybody who left is remembered by exactly one survivor, or is lost
+    # every node that left is remembered by exactly one survivor, or is lost
     remembered = [node for q in run.inherited.values() for node in q.lineage]
     assert sorted([*remembered, *run.lost]) == sorted(r.node for r in run.departures)
     for heir, q in run.inherited.items():
@@ -147,12 +147,12 @@ SCENES = {
     "alone with the heir, one unknown": lambda: scene(
         quadratics(30.0, 1, n=2), bq.graphs.path(2), single(1, 7), 50
     ),
-    "everyone leaves but one": lambda: scene(
+    "every node leaves but one": lambda: scene(
         quadratics(30.0, 5),
         departures=[bq.Departure(k, 20 + 15 * k) for k in range(5)],
         rounds=150,
     ),
-    "everyone leaves at once but one": lambda: scene(
+    "every node leaves at once but one": lambda: scene(
         quadratics(30.0, 5), departures=[bq.Departure(k, 30) for k in range(5)], rounds=90
     ),
     "several in one round": lambda: scene(

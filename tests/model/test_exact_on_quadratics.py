@@ -48,7 +48,7 @@ def assert_nothing_is_forgotten(seed, will, **options):
         recall=False,  # a slope is no quadratic
         **options,
     )
-    # Only a crash of which nobody has a checkpoint may lose anybody.
+    # Only a crash of which no node has a checkpoint may lose any node.
     orphans = [record for record in run.departures if record.crashed and record.heir is None]
     assert set(run.lost) <= {node for record in orphans for node in record.lost}
     counted = set(range(len(losses))) - forgotten_in(scene.departures) - set(run.lost)

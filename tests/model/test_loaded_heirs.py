@@ -1,4 +1,4 @@
-"""An heir that inherits much curvature must not break convergence, and nobody inherits it all."""
+"""An heir that inherits much curvature must not break convergence, and no node inherits it all."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ WILLS = {
 
 
 def loaded(will, *, step=None, rounds=4000):
-    """A star whose leaves leave one after the other: whoever leaves, the hub inherits."""
+    """A star whose leaves leave one after the other: whichever leaves, the hub inherits."""
     problem = bq.problems.quadratics(n=12, dim=6, mu=1.0, L=20.0, seed=3, basis="tilted")
     leaving = [bq.Departure(node, 20 + 10 * node) for node in range(1, 11)]
     return bq.solve(
@@ -34,7 +34,7 @@ def test_a_chosen_step_is_lowered_for_an_heir_that_has_become_too_stiff(name):
     run = loaded(WILLS[name])
     assert run.status is bq.Status.CONVERGED
     assert set(run.inherited[0].lineage) == set(range(1, 11))
-    # lowered again and again, for everybody after the same round, each time with the reason
+    # lowered again and again, for every node after the same round, each time with the reason
     values = [step.value for step in run.steps]
     assert len(values) > 3
     assert values == sorted(values, reverse=True)
@@ -54,12 +54,12 @@ def test_a_step_that_nobody_lowers_breaks_down_under_the_same_load():
         method=bq.GradientTracking(step=step),
         rounds=4000,
     )
-    assert alone.status is not bq.Status.DIVERGED  # it was safe before anybody left
+    assert alone.status is not bq.Status.DIVERGED  # it was safe before any node left
     assert loaded(WILLS["consensus"], step=step).status is bq.Status.DIVERGED
 
 
 def test_heirs_are_balanced():
-    """Where there is a choice nobody inherits from two while a neighbour has inherited nothing."""
+    """Where there is a choice no node inherits from two while a neighbour has inherited nothing."""
     problem = bq.problems.quadratics(n=12, dim=3, mu=1.0, L=5.0, seed=0)
     leaving = [bq.Departure(node, 5 * node) for node in range(7, 12)]
     run = bq.solve(

@@ -36,7 +36,7 @@ class Counting:
 
 def private():
     """A loader that must not be called in this process."""
-    raise AssertionError("somebody looked at private data")
+    raise AssertionError("private data were looked at")
 
 
 def big(samples=5000, dim=4):

@@ -389,7 +389,7 @@ def flat_losses(seed):
     truth = rng.standard_normal(DIM)
     rows = [rng.standard_normal((1, DIM)) for _ in range(N)]
     for X in rows:
-        X[0, -1] = 0.0  # nobody sees the last coordinate: the minimisers form a line
+        X[0, -1] = 0.0  # no node sees the last coordinate: the minimisers form a line
     return [bq.LeastSquares(X, X @ truth) for X in rows]
 
 

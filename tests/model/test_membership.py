@@ -64,7 +64,7 @@ def test_when_everybody_is_back_nothing_has_happened(will, kind):
 
 
 def test_a_memory_can_be_taken_back_from_the_heir_of_the_heir():
-    """0 -> 1 -> 2: everybody hands on; 0 comes back and 2 gives its memory back."""
+    """0 -> 1 -> 2: every node hands on; 0 comes back and 2 gives its memory back."""
     problem, graph = ring(6)
     events = [bq.Departure(0, 40), bq.Departure(1, 60), bq.Departure(2, 80), bq.Return(0, 100)]
     run = bq.solve(problem, graph, departures=events, will=bq.wills.Drift(4), rounds=1500)
@@ -206,7 +206,7 @@ def test_out_of_a_compressed_memory_one_comes_only_approximately_and_the_run_say
     assert "compressed" in run.certificate["tight"].verdict
     # the error is that of the limit, and it is reported
     assert run.error[-1] == pytest.approx(np.linalg.norm(run.limit - run.optimum), rel=1e-4)
-    # once everybody is out nothing of anybody remains
+    # once every node is out nothing of any node remains
     back = [bq.Return(node, 170 + node) for node in (0, 2, 3)]
     run = compressed(seed, bq.Return(1, 160), *back)
     assert not run.inherited
@@ -506,7 +506,7 @@ def test_a_returned_node_starts_its_history_anew_and_joins_make_everybody_drop_p
     assert quiet.carried is not None
     for moved in ([bq.Join(2, 60)], [bq.Departure(2, 40), bq.Forget(2, 60)]):
         assert estates(problem, graph, [*moved, leave])[5, 130].carried is None
-    # the return of somebody who was remembered moves nothing
+    # the return of a node that was remembered moves nothing
     events = [bq.Departure(2, 60), bq.Return(2, 70), leave]
     assert estates(problem, graph, events)[5, 130].carried is not None
     # it does when it was forgotten
@@ -623,7 +623,7 @@ def test_the_invariant_holds_after_every_round(seed):
         start=scene.start,
     )
     assert_invariant(run)
-    # everybody is a survivor, remembered, lost, forgotten, or has not joined
+    # every node is a survivor, remembered, lost, forgotten, or has not joined
     remembered = [node for q in run.inherited.values() for node in q.lineage]
     assert len(set(remembered)) == len(remembered)
     gone = set(range(len(scene.objectives))).difference(run.survivors)
@@ -660,7 +660,7 @@ def test_an_unknown_optimum_on_the_way_is_unknown():
 # --- what is refused ----------------------------------------------------------------------------
 
 REFUSED = {
-    "crash of nobody": ([bq.Crash(9, 5)], "UnknownNode", "does not exist"),
+    "crash of no node": ([bq.Crash(9, 5)], "UnknownNode", "does not exist"),
     "crash before it joins": ([bq.Join(1, 9), bq.Crash(1, 5)], "NotThere", "joins only at round 9"),
     "leaves as it joins": ([bq.Join(1, 9), bq.Departure(1, 9)], "NotThere", "joins only"),
     "returns before it joins": ([bq.Join(1, 9), bq.Return(1, 5)], "NotThere", "joins only"),
@@ -683,7 +683,7 @@ REFUSED = {
         "ForgottenTwice",
         "forgotten already",
     ),
-    "nobody at the start": ([bq.Join(node, 5) for node in range(4)], "EverybodyLeaves", "start"),
+    "no node at the start": ([bq.Join(node, 5) for node in range(4)], "EverybodyLeaves", "start"),
     "all crash at once": ([bq.Crash(node, 5) for node in range(4)], "EverybodyLeaves", "All 4"),
     "all gone before one returns": (
         [bq.Crash(0, 5), *(bq.Departure(node, 7) for node in (1, 2, 3)), bq.Return(0, 7)],
@@ -692,7 +692,7 @@ REFUSED = {
     ),
     "joins too late": ([bq.Join(1, 99)], "OutsideTheRun", "1..20"),
     "joins strangers": ([bq.Join(1, 5, (7,))], "UnknownNode", "does not exist"),
-    "joins nobody": ([bq.Join(1, 5, ())], "InvalidEvent", "not a tuple"),
+    "joins no node": ([bq.Join(1, 5, ())], "InvalidEvent", "not a tuple"),
     "joins a number": ([bq.Join(1, 5, 2)], "InvalidEvent", "not a tuple"),
     "joins half a node": ([bq.Join(1, 5, (0.5,))], "InvalidEvent", "whole number"),
     "joins itself": ([bq.Join(1, 5, (1,))], "InvalidEvent", "its own neighbour"),

@@ -28,7 +28,7 @@ ENGINES = [None, bq.engines.Loop(), bq.engines.Loop(hosts=2, as_bytes=True)]
 
 def private():
     """A vector that must not be computed in this process."""
-    raise AssertionError("somebody looked at private data")
+    raise AssertionError("private data were looked at")
 
 
 def parts_of(n=4, size=300, seed=4):

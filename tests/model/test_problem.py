@@ -1,4 +1,4 @@
-"""Everybody's losses together: evaluated as one what they are one by one, and minimised."""
+"""All losses together: evaluated as one what they are one by one, and minimised."""
 
 import numpy as np
 import pytest

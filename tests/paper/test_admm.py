@@ -181,7 +181,7 @@ def test_a_network_that_falls_apart_is_bridged(leaving):
     outcome = admm.run(problem, line, leaving, rounds=800)
     survivors = len(outcome.survivors)
     np.testing.assert_allclose(outcome.x, np.tile(outcome.limit, (survivors, 1)), atol=1e-7)
-    # everybody is still remembered: forgetting ends ten times further away
+    # every node is still remembered: forgetting ends ten times further away
     forgotten = problem.among(outcome.survivors).minimiser(bq.Legacy.zero(3))
     optimum = problem.optimum()
     assert outcome.error[-1] < 0.1 * np.linalg.norm(forgotten - optimum)

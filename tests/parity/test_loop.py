@@ -476,7 +476,7 @@ def test_when_nobody_is_left_that_is_said_by_name():
 
 @pytest.mark.parametrize("seed", seeds(range(60), quick=30))
 def test_plans_and_accidents_together(seed):
-    """Outages may hit whoever was to leave, crash, come back or be forgotten; the run ends."""
+    """Outages may hit a node that was to leave, crash, come back or be forgotten; the run ends."""
     rng = np.random.default_rng(seed)
     problem = bq.problems.quadratics(n=6, dim=2, mu=1.0, L=3.0, seed=seed)
     leaver, victim = (int(node) for node in rng.permutation(6)[:2])
@@ -527,7 +527,7 @@ def disturbed(events, outages, n=3, rounds=20):
 
 @pytest.mark.parametrize("later", [bq.Return(1, 9), bq.Forget(1, 9)])
 def test_who_could_not_leave_as_planned_does_not_come_back_either(later):
-    """Everybody else has died: there was nobody to leave to. It is not ended to make it come."""
+    """Every other node has died: there was no node to leave to. It is not ended to make it come."""
     outages = (Outage(6.0, "host 0"), Outage(6.0, "host 2"))
     run = disturbed([bq.Departure(1, 5), later], outages, rounds=40)
     assert (run.survivors, run.lost, run.changes) == ((1,), (), ())

@@ -345,7 +345,7 @@ def test_records_say_what_happened():
 
 def test_what_a_will_does_not_need_is_not_computed(monkeypatch):
     def refuse(*_args, **_options):
-        raise AssertionError("nobody asked for a local track")
+        raise AssertionError("no node asked for a local track")
 
     monkeypatch.setattr("bequest.core.anchors.local_track", refuse)
     problem = bq.problems.quadratics(n=6, dim=2, mu=1.0, L=3.0, seed=0)
@@ -353,7 +353,7 @@ def test_what_a_will_does_not_need_is_not_computed(monkeypatch):
     for will in (bq.wills.Classic(), bq.wills.Forgetful(), bq.wills.Consensus()):
         run = bq.solve(problem, bq.graphs.ring(6), departures=leaving, will=will, rounds=50)
         assert run.pilot is None
-    with pytest.raises(AssertionError, match="nobody asked"):
+    with pytest.raises(AssertionError, match="no node asked"):
         bq.solve(
             problem, bq.graphs.ring(6), departures=leaving, will=bq.wills.LocalTrack(), rounds=50
         )

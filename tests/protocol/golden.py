@@ -1,7 +1,7 @@
 """One message of every kind, and the files that hold them in every version of the format.
 
 ``python tests/protocol/golden.py`` writes the files that are missing. It never overwrites one: what
-is there has been sent by somebody, and must stay readable. A change that needs other bytes needs
+is there has been sent by a node, and must stay readable. A change that needs other bytes needs
 another version, and a folder beside this one.
 """
 

@@ -104,7 +104,7 @@ def noted(effects, kind):
 
 
 def dropped(effects):
-    """Why the one message was dropped, without a word to anybody."""
+    """Why the one message was dropped, without a word to any node."""
     (effect,) = effects
     assert isinstance(effect, Dropped)
     return effect.why
@@ -151,7 +151,7 @@ class Circle:
         self.told, self.notes, self._line = [], [], []
 
     def order(self, orders):
-        """Send each node its orders, and let everybody talk until nobody has anything to say."""
+        """Send each node its orders, and let every node talk until none has anything to say."""
         for ident, messages in orders.items():
             for message in messages if isinstance(messages, tuple) else (messages,):
                 self._line.append((m.STEWARD, ident, message))
@@ -161,7 +161,7 @@ class Circle:
         return self
 
     def all(self, message):
-        """Send everybody the same order."""
+        """Send every node the same order."""
         return self.order(dict.fromkeys(self.nodes, message))
 
     def _carry_out(self, ident, effects):

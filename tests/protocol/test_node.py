@@ -290,7 +290,7 @@ def test_what_was_completed_before_the_offence_counts():
 
 
 def test_large_numbers_are_no_offence():
-    """Their squares overflow; they are finite, and nobody is accused."""
+    """Their squares overflow; they are finite, and no node is accused."""
     node = started(make())
     give(node, 0, exchange(1, 1, 1e200, 1.0))
     with np.errstate(over="ignore"):
@@ -424,7 +424,7 @@ def test_orders_of_another_epoch_are_not_followed():
     node = halted(started(make()))
     order(node, arrange(2))
     assert dropped(order(node, begin(1))) == "of another epoch"
-    assert dropped(order(node, arrange(3))).startswith("late")  # nobody told it to stop for that
+    assert dropped(order(node, arrange(3))).startswith("late")  # no node told it to stop for that
     assert dropped(order(node, m.Dismiss(3))) == "of another epoch"
     assert node.state is State.READY
 
@@ -475,7 +475,7 @@ def test_a_wish_from_before_the_beginning_is_told_as_it_begins():
 
 
 def test_a_wish_whose_round_is_skipped_is_told_as_the_next_epoch_begins():
-    """After a loss everybody goes on from the latest round, and this node was behind."""
+    """After a loss every node goes on from the latest round, and this node was behind."""
     node = started(make())
     node.handle(Leave(after=3))
     assert not only(order(node, m.Halt(2, 1)), m.Halted).leaving
@@ -568,7 +568,7 @@ def test_the_farewells_of_several_leavers_are_added_in_ascending_order():
 def test_a_farewell_is_applied_once_however_often_and_early_it_comes():
     farewell = Farewell(2, 0, quadratic(2, 4.0, 0.0), np.array([1.0]), epoch=2)
     node = started(make())
-    assert give(node, 2, farewell, farewell) == []  # before anybody told it to stop
+    assert give(node, 2, farewell, farewell) == []  # before any node told it to stop
     halted(node)
     effects = order(node, arrange(2, neighbours=(0,), weights=(0.5,), farewells=(2,)))
     assert only(effects, m.Ready).lineage == (2,)
@@ -641,7 +641,7 @@ def test_the_classic_way_takes_everything_along_and_everybody_restarts():
     assert decided.forgets == (2, 7)
     assert decided.passed_on == ()
     assert circle.heard(m.Ready, 2)[-1] == m.Ready(2, 0.0, (), (2, 7), restart=True)
-    # nobody waits for a farewell, and trackers restart at the gradients
+    # no node waits for a farewell, and trackers restart at the gradients
     circle.order({k: arrange(2, 3, neighbours=(1 - k,), restart=True) for k in (0, 1)})
     circle.order(dict.fromkeys((0, 1), begin(2, until=3)))
     for k in (0, 1):
@@ -734,7 +734,7 @@ def test_a_leaver_inherits_without_refusing_it_passes_it_on():
 
 
 def test_who_cannot_go_does_not_refuse():
-    """Nobody else would be left: it stays, and inherits."""
+    """No other node would be left: it stays, and inherits."""
     node = halted(started(make()))
     node.handle(Leave())
     effects = order(node, arrange(2, farewells=(2,), neighbours=(), stays=True))
@@ -779,7 +779,7 @@ def test_without_buddies_or_without_an_interval_there_are_no_checkpoints():
 
 
 def test_who_was_alone_has_a_fresh_checkpoint_for_whoever_comes():
-    """Its own is never older than the interval, though there was nobody to send it to."""
+    """Its own is never older than the interval, though there was no node to send it to."""
     node = started(make(tau=3), neighbours=(), members=1)
     effects = []
     for t in range(1, 8):
@@ -941,7 +941,7 @@ def test_a_checkpoint_for_the_next_epoch_counts_only_once_it_begins():
     assert only(order(node, m.Inquiry()), m.Situation).halted.wards == ((2, 0, (2, 7)),)
     order(node, begin(2))
     assert only(order(node, m.Halt(3, 2)), m.Halted).wards == ((0, 4, (0,)), (2, 0, (2, 7)))
-    order(node, arrange(3, 4, wards=()), begin(3))  # somebody else keeps them now
+    order(node, arrange(3, 4, wards=()), begin(3))  # another node keeps them now
     assert only(order(node, m.Halt(4, 3)), m.Halted).wards == ()
 
 
@@ -993,7 +993,7 @@ def test_a_periodic_checkpoint_that_waited_for_an_epoch_in_which_it_is_no_wards_
 
 
 def test_a_multiple_of_the_interval_that_was_skipped_is_made_up_for():
-    """After a loss everybody goes on from the latest round: this node skips rounds 4 and 5."""
+    """After a loss every node goes on from the latest round: this node skips rounds 4 and 5."""
     node = started(make(tau=4), buddies=(0,))
     assert not sent(rounds(node, 3), m.Checkpoint)
     order(node, m.Halt(2, 1), arrange(2, 5, buddies=(0,), restart=True), begin(2))

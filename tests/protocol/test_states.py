@@ -49,7 +49,7 @@ Accusation        outside blame   preparing blame  ready blame      running blam
 Situation         outside blame   preparing blame  ready blame      running blame     halted blame     gone blame
 Request           outside blame   preparing blame  ready blame      running blame     halted blame     gone blame
 """  # noqa: E501 - a table
-# Somebody who wants to come back: node 0 remembers it and is its sponsor, for epoch 2.
+# A node that wants to come back: node 0 remembers it and is its sponsor, for epoch 2.
 NEWCOMER = """
                   outside         preparing        ready
 Exchange          outside keep    preparing keep   ready keep
@@ -267,7 +267,7 @@ def test_a_later_steward_is_listened_to_from_its_first_order_on(name, state, aft
 
 @pytest.mark.parametrize("name", sorted(MESSAGES.keys() - set(ORDERS)))
 def test_what_nodes_say_is_of_no_steward(name):
-    """Whoever is steward now, neighbours are listened to as before."""
+    """Whichever steward there is now, neighbours are listened to as before."""
     (cell,) = (p.values for p in cells(MEMBER) if p.values[:2] == (name, State.PREPARING))
     node = member(State.PREPARING, KIND[name])
     order(node, m.Inquiry(term=2))
@@ -290,7 +290,7 @@ def test_every_pair_is_written_down():
 
 
 def test_every_entry_of_the_table_is_needed():
-    """Whatever is in the table makes a difference: to somebody, it is more than dropped."""
+    """Whatever is in the table makes a difference: to a node, it is more than dropped."""
     acted = {
         (state, KIND[name])
         for table in (MEMBER, NEWCOMER)

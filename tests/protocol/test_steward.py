@@ -66,7 +66,7 @@ def vectors_in(value):
 
 
 class Desk:
-    """A steward, and us in the place of everybody it talks to.
+    """A steward, and us in the place of every node it talks to.
 
     Attributes:
         arranged: node -> the last ``Arrange`` it was sent.
@@ -102,10 +102,10 @@ class Desk:
     def found(self):
         return self.note(self.steward.handle(FoundNetwork()))
 
-    # --- answers of everybody who was asked ---------------------------------------------------
+    # --- answers of every node that was asked ---------------------------------------------------
 
     def stop(self, effects, t=5, *, leaving=(), lineage=None, wards=None, rounds=None):
-        """Everybody who was told to halt, or to advance, reports."""
+        """Every node that was told to halt, or to advance, reports."""
         lineage = lineage or {}
         said = []
         for send in effects:
@@ -122,7 +122,7 @@ class Desk:
         return dict(self.begin.roster).get(node, ())
 
     def prepare(self, effects, *, lineage=None, forgets=None, stiffness=None):
-        """Everybody who was told to prepare is ready; so are those who are told because of it."""
+        """Every node that was told to prepare is ready; so are those who are told because of it."""
         lineage, forgets, stiffness = lineage or {}, forgets or {}, stiffness or {}
         waiting, found = list(effects), []
         while waiting:
@@ -144,7 +144,7 @@ class Desk:
         return found
 
     def begun(self, effects):
-        """Everybody is in the new epoch."""
+        """Every node is in the new epoch."""
         said = []
         for send in effects:
             if isinstance(send, Send) and isinstance(send.message, m.Begin):
@@ -166,7 +166,7 @@ class Desk:
         return only(committed, Committed), self.begun(committed)
 
     def report(self, t=10, *, leaving=(), epoch=None):
-        """Everybody stops by itself at the end of the epoch."""
+        """Every node stops by itself at the end of the epoch."""
         said = []
         for node in sorted(self.steward.present.network):
             at = epoch or self.steward.present.number
@@ -447,7 +447,7 @@ def test_one_departure():
     assert committed.handovers == (Handover(2, 1, ()),)
     assert (committed.members, committed.restart, committed.lost) == ((0, 1), False, ())
     assert desk.begin.roster == ((0, ()), (1, (2,)))
-    # only once everybody has begun may it go
+    # only once every node has begun may it go
     assert desk.tell(0, m.Begun(2)) == []
     assert sent(desk.tell(1, m.Begun(2)), m.Dismiss) == {(2,): m.Dismiss(2)}
 
@@ -475,7 +475,7 @@ def test_the_heir_is_the_least_loaded_neighbour():
     assert desk.inherited(1) == (0,)
     committed, _ = desk.change(desk.tell(2, m.LeaveRequest()), lineage={3: (2,)})
     (handover,) = committed.handovers
-    assert handover.heir == 3  # 1 remembers somebody already
+    assert handover.heir == 3  # 1 remembers a node already
 
 
 def test_the_heir_is_on_another_host_if_there_is_one():
@@ -816,7 +816,7 @@ def test_who_claims_with_nonsense_is_not_waited_for():
 
 
 def away(edges=PATH, node=2, heir=1, **fields):
-    """Somebody has left and is remembered."""
+    """A node has left and is remembered."""
     desk = Desk(edges, **fields).running()
     desk.change(desk.tell(node, m.LeaveRequest()), lineage={heir: (node,)})
     return desk
@@ -853,7 +853,7 @@ def test_a_return_of_somebody_whom_nobody_remembers():
     assert desk.steward.register.lost == {2}
     effects = desk.stop(desk.tell(2, m.Request("return", "", (), incarnation=1)))
     assert (desk.arranged[2].claim, desk.arranged[2].sponsor) == (None, 0)
-    assert desk.arranged[2].neighbours == (0,)  # it knows nobody who is there
+    assert desk.arranged[2].neighbours == (0,)  # it knows no node that is there
     assert not desk.arranged[2].target_moves  # it had never been given up: it was lost
     committed = only(desk.prepare(effects), Committed)
     assert committed.lost == ()
@@ -949,7 +949,7 @@ def test_a_request_of_the_dead_is_late_and_should_they_live_they_are_told():
 
 
 def test_who_asks_again_in_a_later_life_is_arranged_for_anew():
-    """The incarnation that the arrangement is about must be over: nobody would ever be ready."""
+    """The incarnation that the arrangement is about must be over: no node would ever be ready."""
     desk = away()
     desk.stop(desk.tell(2, m.Request("return", "here", (1,), incarnation=1)))
     assert (desk.arranged[2].epoch, desk.arranged[2].incarnation) == (3, 1)
@@ -1190,7 +1190,7 @@ def test_who_dies_before_it_could_ask_is_not_waited_for():
     desk = Desk(PATH, stops=(10, 20), arrivals={10: (7,), 20: (7,)}).running()
     assert desk.report(10) == []
     assert desk.steward.awaited == (7,)
-    assert sent(desk.lose(7), m.Halt)  # everybody goes on
+    assert sent(desk.lose(7), m.Halt)  # every node goes on
     assert desk.steward.awaited == ()
     # The next time it is expected again, in another incarnation.
     desk.tell(7, m.Request("join", "", (0,), incarnation=1))
@@ -1416,7 +1416,7 @@ def test_an_epoch_that_somebody_has_begun_is_begun_by_everybody(behind):
             told[node] = situation(desk, node, begun=(desk.arranged[node], desk.begin))
     other = Successor(desk, (0, 1, 2))
     effects = other.hear(told)
-    if set(behind) == {0, 1}:  # then nobody has, and the leaver is still there
+    if set(behind) == {0, 1}:  # then no node has, and the leaver is still there
         assert sent(effects, m.Halt) == {(0, 1, 2): m.Halt(3, 1)}
         return
     if behind:
@@ -1453,7 +1453,7 @@ def test_who_is_lost_while_it_asks_is_not_waited_for():
 
 
 def test_edges_between_the_lost_that_nobody_can_tell_are_mended():
-    """Of the path 0 - 1 - 2 - 3 the middle is lost: nobody knows that 1 and 2 were neighbours."""
+    """Of the path 0 - 1 - 2 - 3 the middle is lost: no node knows that 1 and 2 were neighbours."""
     desk = Desk(LONG, buddies=0).running()
     told = {node: all_begun(desk)[node] for node in (0, 3)}
     other = Successor(desk, (0, 3))
@@ -1553,7 +1553,7 @@ def test_appointments_that_were_kept_are_not_waited_for_again():
     assert desk.begin.until == 10
     told = all_begun(desk)
     told[8] = situation(desk, 8, begun=None, purpose="join", known=(0,), newest=0)
-    other = Successor(desk, (0, 1, 2, 7, 8))  # 9 has not asked yet, as far as anybody knows
+    other = Successor(desk, (0, 1, 2, 7, 8))  # 9 has not asked yet, as far as any node knows
     committed, _ = other.change(other.hear(told), t=10)
     assert committed.arrival.node == 8
     assert other.report(10) == []
@@ -1890,7 +1890,7 @@ def test_every_order_says_from_which_steward_it_comes():
     number = 3 << 20  # no number that an earlier steward can have used
     assert sent(advance, m.Advance) == {(0,): m.Advance(number, 6, term=3)}
     effects = other.prepare(other.stop(advance, 6))
-    assert only(effects, Committed).epoch == number  # facts are nobody's orders
+    assert only(effects, Committed).epoch == number  # facts are no node's orders
     assert {message.term for _, message in other.sent} == {3}
     assert terms(other).keys() == set(FROM_THE_STEWARD)
 
@@ -1941,7 +1941,7 @@ def test_a_verdict_while_it_asks_takes_back_the_requests_of_lives_that_are_over(
 
 
 def test_a_node_that_asks_again_and_is_declared_lost_is_told():
-    """It was not there when everybody was asked, so that it never answers."""
+    """It was not there when every node was asked, so that it never answers."""
     desk = Desk(PATH).running()
     other = Successor(desk, (0, 1, 2))
     assert other.tell(9, m.Request("join", "", (0,), incarnation=1)) == []
@@ -2052,7 +2052,7 @@ def test_a_request_of_a_later_life_outlives_the_answer_of_the_earlier_one():
     assert other.tell(9, asks) == []
     assert other.tell(9, m.Request("join", "", (0,), incarnation=1)) == []
     effects = other.hear(all_begun(desk))
-    assert other.lose(9) == []  # of incarnation 0: it concerns nobody any more
+    assert other.lose(9) == []  # of incarnation 0: it concerns no node any more
     committed, _ = other.change(effects)
     assert committed.arrival == Arrival("join", 9, None, 0, (0,))
     assert other.steward.register.incarnations[9] == 1

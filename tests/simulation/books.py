@@ -1,4 +1,4 @@
-"""Double-entry bookkeeping of what is remembered: what everybody must hold, in every epoch.
+"""Double-entry bookkeeping of what is remembered: what every node must hold, in every epoch.
 
 The books are kept from what was announced (who leaves what to whom, who adopts what, who takes
 what back) and counted once it has begun. They use dense matrices and plain sums, and nothing of
@@ -114,7 +114,7 @@ class Page:
     """One epoch.
 
     Attributes:
-        counted: whose losses count: founders, and whoever joined, but for the forgotten.
+        counted: whose losses count: founders, and the nodes that joined, but for the forgotten.
         held: member -> what it has inherited.
         receipts: who is remembered -> the memory of its own loss, as it was handed over.
     """

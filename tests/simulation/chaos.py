@@ -2,7 +2,7 @@
 
 ``make chaos SEEDS=N`` runs N of them on all cores; ``python tests/simulation/chaos.py --seed 7``
 runs one and tells its story. Some of a day is planned, the rest is accident. After every event the
-checker looks at everything, and the books say what everybody must hold; at the end, where nobody
+checker looks at everything, and the books say what every node must hold; at the end, where no node
 was lost by accident, everything must be what the vector engine makes of the same history.
 """
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from bequest.engines.loop.network import Delivery
     from bequest.protocol.node import Node
 
-# With these the limit does not depend on when somebody left or which checkpoint was found.
+# With these the limit does not depend on when a node left or which checkpoint was found.
 LOSSLESS = ("isotropic", "full")
 # What can happen, and what of it takes no process down. A seed means the same day for ever: what is
 # added later is another generation.
@@ -67,8 +67,8 @@ GENERATIONS = {
 }  # fmt: skip
 # What a steward had sent before it died may still arrive, and stewards die more often.
 GENERATIONS[3] = (GENERATIONS[2][0] + ("steward", "restart"), GENERATIONS[2][1])
-# Some of it is known in advance: whoever leaves, dies, comes or is forgotten has an appointment.
-# Half of somebody's checkpoints get lost with it, and an epoch with whoever had begun it.
+# Some of it is known in advance: departures, crashes, arrivals and withdrawals are appointments.
+# Half of a node's checkpoints get lost with it, and an epoch with the nodes that had.
 GENERATIONS[4] = (GENERATIONS[3][0] + ("torn", "orphans"), GENERATIONS[2][1] + ("steward",))
 # What no checkpoint is left of may be remembered by what the others lack.
 GENERATIONS[5] = GENERATIONS[4]
@@ -312,7 +312,7 @@ class Simulation:
         self.world = self.execution.world
         self.checker = Checker(self.execution)
         self.done: list[str] = []
-        # whether somebody was lost by accident, and whether the vector engine was asked
+        # whether a node was lost by accident, and whether the vector engine was asked
         self.killed = self.is_compared = False
         self.asked = {n for changes in day.plan.schedule.values() for n in changes.departures}
         self._moves = 0
@@ -357,7 +357,7 @@ class Simulation:
 
     @property
     def _is_quiet(self) -> bool:
-        """Whether nothing goes on, and nobody has an appointment."""
+        """Whether nothing goes on, and no node has an appointment."""
         steward = self.world.steward
         awaited = steward is not None and steward.awaited
         silent = self.execution.supervisor.incarnations.is_silent
@@ -405,7 +405,7 @@ class Simulation:
         elif action == "heir" and alive:
             self._kill(max(alive, key=lambda node: len(world.nodes[node].inherited.lineage)))
         elif action == "holder":
-            # somebody is taken out of a memory, and then whoever held it dies
+            # a node is taken out of a memory, and then a node that held it dies
             remembered = sorted({i for n in world.nodes.values() for i in n.inherited.lineage})
             if remembered:
                 purpose = ("return", "forget")[pick % 2]
@@ -432,7 +432,7 @@ class Simulation:
         elif action in ("torn", "orphans"):
             self._traps[action] = pick
         elif action == "restart" and alive:
-            # a process dies and is there again before anybody knows
+            # a process dies and is there again before any node knows
             node = alive[pick % len(alive)]
             self._kill(node)
             self._admit(node, "return")
@@ -488,7 +488,7 @@ class Simulation:
         begun = [n for n, node in world.nodes.items() if node.epoch == epoch]
         behind = [n for n, node in world.nodes.items() if node.state is State.READY]
         if "orphans" in self._traps and epoch > 1 and begun and behind:
-            # an epoch is lost with everybody who has begun it, and with the steward
+            # an epoch is lost with every node that has begun it, and with the steward
             self._steward_back = self.checker.events + self._traps.pop("orphans") % 40
             world.kill_steward(keep=lambda _: False)
             for node in begun:
@@ -516,10 +516,10 @@ class Simulation:
         if now is None or not world.nodes:
             return
         members = [ident for ident in now.members if self.checker._is_alive(ident)]
-        if not members:  # whoever is still there asks in vain
+        if not members:  # a node that is still there asks in vain
             status = self.execution.outcome().status
             if status not in ("lost", "diverged"):
-                raise Violation(f"nobody is left, but the run is {status}")
+                raise Violation(f"no node is left, but the run is {status}")
             return
         if outsiders := world.nodes.keys() - set(members):
             raise Violation(f"{sorted(outsiders)} wait in vain: {world.stall()}")
@@ -533,7 +533,7 @@ class Simulation:
         remembered = sorted(self.checker.counted - set(now.lost))
         if self.day.kind in LOSSLESS:
             receipts = self.checker.books.pages[now.epoch].receipts
-            # whoever was recalled is there as a slope, and as nothing else
+            # a node that was recalled is there as a slope, and as nothing else
             slopes = {
                 n: q for n, q in receipts.items() if n in remembered and q.curvature == (0.0, 0.0)
             }
@@ -544,12 +544,12 @@ class Simulation:
             if np.abs(limit - expected).max() > 1e-8 * (1 + np.abs(expected).max()):
                 raise Violation(f"the limit is {limit}, where {remembered} agree on {expected}")
         if not self.day.faults and not self.checker.is_orderly:
-            raise Violation("nothing happened but what was planned, and somebody skipped a round")
+            raise Violation("nothing happened but what was planned, and a node skipped a round")
         if not self.killed and self.checker.is_orderly:
             self._compare_with_vector()
 
     def _check_wishes(self) -> None:
-        """Everybody has come to the end, with the same step, and only those who asked have left."""
+        """Every node has come to the end, with the same step; only those that asked have left."""
         nodes, ledger = self.world.nodes.values(), self.execution.supervisor.ledger
         for node in nodes:
             if node.round != self.day.plan.rounds:
@@ -569,7 +569,7 @@ class Simulation:
         for ident, node in self.world.nodes.items():
             for keeper in node.place.arrange.buddies:
                 kept = self.world.nodes[keeper].kept.wards.get(ident)
-                # an attempt that was abandoned may have made a checkpoint that nobody got
+                # an attempt that was abandoned may have made a checkpoint that no node got
                 made = node.executor
                 if kept is None or kept.round > made.own_round:
                     raise Violation(f"{keeper} keeps {kept} of {node!r}, not {made.own_round}")

@@ -1,7 +1,7 @@
 """What must be true after every event of a run, whatever has gone wrong by then.
 
 The checker sees everything: it looks into the nodes, which a deployment could not. It relies on
-nothing that the steward says but what has been committed AND begun by somebody.
+nothing that the steward says but what has been committed AND begun by a node.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Checker:
     """Watches one execution; ``look`` after every event.
 
     Attributes:
-        now: the latest epoch that anybody has begun.
+        now: the latest epoch that any node has begun.
         accepted: every epoch that was the latest one, in order, as (the epoch before, what began).
-        books: what everybody must hold in each of them.
-        until: epoch -> the round after which everybody stops.
+        books: what every node must hold in each of them.
+        until: epoch -> the round after which every node stops.
         completed: node -> the last round that it has completed in its epoch.
-        is_orderly: whether nobody has gone on from a later round than it had completed, and nobody
+        is_orderly: whether no node has gone on from a round that it had not completed, and none
             was lost to a steward that had just taken over: it does not know all of the network.
         events: how many have been looked at.
         cuts: on how many cuts the invariant was checked.
@@ -89,18 +89,18 @@ class Checker:
         self.events = 0
         self.cuts = 0
         self._changed = False
-        # everybody's latest process that was a member, alive or not
+        # every node's latest process that was a member, alive or not
         self.bodies: dict[int, Node] = {}
         # (who comes, the epoch that it has prepared) -> its process, which may die before that
         self._comers: dict[tuple[int, int], Node] = {}
         # epoch -> what was known, and who kept and weighed whom, before it
         self._before: dict[int, tuple[dict, dict, dict]] = {}
-        # everybody who was there after the last event
+        # every node that was there after the last event
         self._there: dict[int, Node] = {}
         self._failed: set[int] = set()
         # (node, round) -> what the checkpoints that it made then say of its own loss
         self._made: dict[tuple[int, int], list[Legacy]] = defaultdict(list)
-        # attempt -> what everybody who has stopped for it said
+        # attempt -> what every node that has stopped for it said
         self._reports: dict[int, list[Halted]] = defaultdict(list)
         # attempt after a loss -> node -> what it knew when it told the next one
         self._balances: dict[int, dict[int, tuple]] = defaultdict(dict)
@@ -123,7 +123,7 @@ class Checker:
 
     @property
     def counted(self) -> frozenset[int]:
-        """Everybody who counts: founders, and whoever joined, but for the forgotten."""
+        """Every node that counts: founders, and the nodes that joined, but for the forgotten."""
         return self.books.pages[0 if self.now is None else self.now.epoch].counted
 
     # --- what is heard ------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class Checker:
             self._judge_beginning(process, effect)
 
     def _accept(self, change: Committed, before: int) -> None:
-        """Somebody, who was in that epoch before, has begun it: from now on it is the truth."""
+        """A node, that was in that epoch before, has begun it: from now on it is the truth."""
         ready = [
             node
             for node in (self.bodies.get(member) for member in change.members)
@@ -212,7 +212,7 @@ class Checker:
         self.books.turn(change, base, lambda node: self._virtual(self.bodies[node])[0])
 
     def _judge_appointment(self, change: Committed) -> None:
-        """Whoever has an appointment comes to it, and not before."""
+        """A node that has an appointment comes to it, and not before."""
         if change.arrival is None:
             return
         appointed = [
@@ -224,7 +224,7 @@ class Checker:
             raise Violation(f"{change.arrival} after round {change.round}, not {appointed}")
 
     def _judge_beginning(self, process: int, began: Began) -> None:
-        """Whoever begins holds what the books say, and nothing that is about another optimum."""
+        """A node that begins holds what the books say, and nothing about another optimum."""
         node, epoch = self.world.nodes[process], began.epoch
         page = self.books.pages[epoch]
         self.until[epoch] = node.place.begin.until
@@ -282,7 +282,7 @@ class Checker:
             raise Violation(f"the will of {node!r} was shown {estate.z}, not its tracker {z}")
 
     def _first_tracker(self, node: Node) -> np.ndarray:
-        """Whoever comes back begins with what its own gradient has beyond what was held of it."""
+        """A node that comes back begins with its gradient less what was held of it."""
         gradient = Drawn(node, node.x, node.round).used
         if self.now is None or node.purpose != "return":
             return gradient
@@ -294,7 +294,7 @@ class Checker:
         return gradient - drawn.gradient(node.x)
 
     def _judge_adoption(self, adopted: Adopted) -> None:
-        """What is adopted is what the lost node had written down, and nobody has a later word."""
+        """What is adopted is what the lost node had written down, and no node has a later word."""
         fresh = [
             round_
             for report in self._reports[adopted.epoch]
@@ -344,7 +344,7 @@ class Checker:
             raise Violation(f"node {process} has a checkpoint of round {made} after round {t}")
 
     def _judge_losses(self, change: Committed) -> None:
-        """Nobody may be given up whose checkpoint is held, or has to be, by somebody alive."""
+        """No node may be given up whose checkpoint is held, or has to be, by a node alive."""
         for adoption in change.adoptions:
             obliged = [
                 keeper
@@ -385,21 +385,21 @@ class Checker:
 
     @property
     def _is_abandoned(self) -> bool:
-        """Whether whoever has begun the latest epoch is dead, and others have never heard of it."""
+        """Whether only dead nodes have begun the latest epoch; others have never heard of it."""
         alive = [self.world.nodes[n] for n in self.now.members if self._is_alive(n)]
         return any(not self._takes_part(node) for node in alive) and all(
             node.epoch < self.now.epoch for node in alive
         )
 
     def _go_back(self) -> None:
-        """Take the epoch before for the truth: nobody who has begun a later one is left."""
+        """Take the epoch before for the truth: no node that has begun a later one is left."""
         base, abandoned = self.accepted.pop()
         self.now = next((change for _, change in self.accepted if change.epoch == base), None)
         self.known, self.keepers, self.weights = self._before[abandoned.epoch]
         self.is_orderly, self._changed = False, True
 
     def meet(self) -> None:
-        """Remember everybody who is, or has been, more than somebody who asks to come."""
+        """Remember every node that is, or has been, more than a node that asks to come."""
         for ident, node in self.world.nodes.items():
             if node.purpose is None or node.epoch or self._takes_part(node):
                 self.bodies[ident] = node
@@ -427,7 +427,7 @@ class Checker:
         self.look()
 
     def _check_who_has_gone(self) -> None:
-        """Whoever is dismissed could have gone on until everybody else has begun without it."""
+        """A node is dismissed only when every other node has begun without it."""
         nodes = self.world.nodes
         gone = [node for ident, node in self._there.items() if nodes.get(ident) is not node]
         for node in gone:
@@ -462,7 +462,7 @@ class Checker:
 
     def _view(self, ident: int) -> tuple[int, ...]:
         node = self.bodies.get(ident)
-        if node is None:  # it died before anybody met it
+        if node is None:  # it died before any node met it
             return self.known.get(ident, ())
         if not self._is_alive(ident) and not self._takes_part(node):
             return self.known.get(ident, ())
@@ -473,7 +473,7 @@ class Checker:
         self._check_hosts(ident, arrange.buddies)
         self.known[ident] = tuple(inherited.lineage)
         if any(share != 1 for share in inherited.lineage.values()):
-            raise Violation(f"node {ident} remembers somebody more than once: {inherited.lineage}")
+            raise Violation(f"node {ident} remembers a node more than once: {inherited.lineage}")
         return self.known[ident]
 
     def _check_hosts(self, ident: int, buddies: tuple[int, ...]) -> None:
@@ -526,7 +526,7 @@ class Checker:
             raise Violation(f"the invariant is broken by {gap:.3g} in epoch {self.now.epoch}")
 
     def _check_step(self) -> None:
-        """Before anybody completes a round a chosen pace is stable for what everybody carries."""
+        """Before any node completes a round a chosen pace is stable for what every node carries."""
         assert self.now is not None
         given = self.execution.plan.method.given
         if given is not None or self._stepped == self.now.epoch:

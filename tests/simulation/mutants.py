@@ -351,7 +351,7 @@ def last_checkpoint_wins_whatever_its_age(patch):
 
 @mutant
 def ready_nodes_go_on_by_themselves(patch):
-    """An heir counts what it prepared before everybody has agreed."""
+    """An heir counts what it prepared before every node has agreed."""
 
     def eager(self, effects, preparation):
         if self.state is State.READY and preparation.inherits and self.place is not None:
@@ -518,7 +518,7 @@ def stalest_checkpoint_adopted(patch):
 
 @mutant
 def moved_target_ignored(patch):
-    """Whoever predicted the optimum before somebody joined goes on believing in it."""
+    """A node that predicted the optimum before a node joined goes on believing in it."""
 
     original = Node._on_begin
 
@@ -747,7 +747,7 @@ def sum_of_an_earlier_attempt_accepted(patch):
 
 @mutant
 def slope_given_back_without_its_gradient(patch):
-    """Whoever comes back begins as if nobody had held anything of it."""
+    """A node that comes back begins as if no node had held anything of it."""
 
     original = Iterate.enter
 

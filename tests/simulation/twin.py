@@ -1,6 +1,6 @@
 """The same history once more, as rows of arrays: what happened must be what the vector engine does.
 
-That is a question only where everybody completed every round: when somebody is lost by accident,
+That is a question only where every node completed every round: when a node is lost by accident,
 the others go on from wherever they were, and the vector engine knows nothing of that.
 """
 
@@ -126,12 +126,12 @@ def _is_close(one: np.ndarray, other: np.ndarray, scale: float = 1.0) -> bool:
 def history(changes: Sequence[Committed], until: Mapping[int, int]) -> dict[int, Changes] | None:
     """Return what happened as a schedule; None if one cannot say it.
 
-    In a schedule everybody is lost at once after a round, and everybody leaves at once, and that
-    comes before whoever comes; and a step is lowered once, after all of that.
+    In a schedule every node is lost at once after a round, and every node leaves at once, and that
+    comes before any node comes; and a step is lowered once, after all of that.
 
     Args:
         changes: the epochs that began, in order.
-        until: epoch -> the round after which everybody stopped; at once, if more was to come.
+        until: epoch -> the round after which every node stopped; at once, if more was to come.
     """
     found: dict[int, list[tuple[int, int]]] = {}
     last: dict[int, Committed] = {}

@@ -143,7 +143,7 @@ WRONG = {
     "no nodes": lambda run: run["network"].update(nodes=0),
     "an edge to nowhere": lambda run: run["network"]["edges"].append([0, 6]),
     "half an edge": lambda run: run["network"]["edges"].append([0]),
-    "nobody absent": lambda run: run["network"].update(absent="5"),
+    "no node absent": lambda run: run["network"].update(absent="5"),
     "no rounds": lambda run: run["curves"].pop("rounds"),
     "rounds that go back": lambda run: run["curves"]["rounds"].reverse(),
     "a short curve": lambda run: run["curves"]["error"].pop(),

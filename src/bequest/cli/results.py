@@ -167,7 +167,7 @@ def _print_departures(out: Terminal, runs: Sequence[RunDocument]) -> None:
             run["will"] if index == 0 else "",
             str(record["round"]),
             _who(run, record["node"]),
-            "nobody" if record["heir"] is None else _who(run, record["heir"]),
+            "none" if record["heir"] is None else _who(run, record["heir"]),
             record["choice"],
             f"{record['vectors']:g}",
             str(record["bytes"]),

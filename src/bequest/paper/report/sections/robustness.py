@@ -77,7 +77,7 @@ def tell(results: Sequence[Result]) -> Account:
             _others(bed),
             *_methods(bed),
         ),
-        sample=f"{counted(len(bed), 'instance')} that nobody tuned on, {len(bed.runs)} runs each"
+        sample=f"{counted(len(bed), 'instance')} not used for tuning, {len(bed.runs)} runs each"
         + "".join(f"; {len(part)} more with many unknowns" for part in large)
         + "".join(f"; {len(part)} more that are not strongly convex" for part in flat),
         chart=_chart(bed, stages),
@@ -303,7 +303,7 @@ def _default(bed: Bed) -> str:
         f"ends more than 1.2 times as far off as forgetting in "
         f"<strong>{percent(over[FORGETFUL].shares[0])}</strong> (at worst "
         f"{times(over[FORGETFUL].worst)} times), as GT-C in {percent(over[CONSENSUS].shares[0])} "
-        f"({times(over[CONSENSUS].worst)}), and as the better of both, which nobody knows "
+        f"({times(over[CONSENSUS].worst)}), and as the better of both, which no node knows "
         f"beforehand, in <strong>{percent(over[BETTER].shares[0])}</strong>; more than ten times "
         f"as far off in {percent(over[BETTER].shares[2])}. In the geometric mean its error is "
         f"{times(bed.mean(DEFAULT))} of GT-C's. The worst instance is seed "
