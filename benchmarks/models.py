@@ -1,6 +1,7 @@
 """What a round costs beyond the bare gradients of torch, and what a departure takes of memory.
 
 python benchmarks/models.py            # overhead at 10^5 parameters, as a ratio within one run
+python benchmarks/models.py parts      # where the time of a round goes, in milliseconds
 python benchmarks/models.py memory     # the most memory, with 10^6 and 10^7 parameters, four nodes
 
 The quadratic of ``Trust`` is handed over in any case here: so early it would be left out.
@@ -25,6 +26,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import bequest as bq
+from bequest.core import mixing
+from bequest.engines.metrics import Metrics
+from bequest.engines.vector.row_by_row import RowGradients
 from bequest.torch import Silo
 
 
@@ -35,6 +39,14 @@ class Trust(bq.wills.Trust):
 
 
 WILLS = {"Replay": bq.wills.Replay(), "Trust": Trust()}
+# What takes the time of a round; what stands below something else is a part of it.
+PARTS = {
+    "gradients as rounds use them": (RowGradients, "__call__"),
+    "  those of the framework": (Silo, "batch_gradient"),
+    "averages of what neighbours say": (mixing, "weigh_all"),
+    "what is said": (bq.GradientTracking, "message"),
+    "what is measured": (Metrics, "measure"),
+}
 
 
 def silos(hidden, nodes, batch, samples=512):
@@ -71,7 +83,7 @@ def run(made, method, rounds, **options):
 
 
 def overhead():
-    for batch, rounds in ((64, 80), (256, 40), (1024, 15)):
+    for batch, rounds in ((64, 80), (256, 40), (512, 25), (1024, 15)):
         model, made = silos(128, 8, batch, samples=2048)
         modules = [deepcopy(model) for _ in made]
         print(f"{made[0].dim} parameters, 8 nodes, batches of {batch}")
@@ -88,6 +100,38 @@ def overhead():
             print(
                 f"  {name:20} {middle:.2f} (median of five), {max(ratios):.2f} (worst)", flush=True
             )
+
+
+def parts():
+    """Say what a round of gradient tracking does beside the gradients, and how long that takes."""
+    spent = dict.fromkeys(PARTS, 0.0)
+
+    def timed(owner, name, part):
+        inner = getattr(owner, name)
+
+        def outer(*args, **options):
+            began = time.process_time()
+            found = inner(*args, **options)
+            spent[part] += time.process_time() - began
+            return found
+
+        setattr(owner, name, outer)
+
+    for part, (owner, name) in PARTS.items():
+        timed(owner, name, part)
+    for batch, rounds in ((64, 80), (256, 40), (1024, 15)):
+        model, made = silos(128, 8, batch, samples=2048)
+        modules = [deepcopy(model) for _ in made]
+        told = []
+        for _ in range(5):
+            spent.update(dict.fromkeys(spent, 0.0))
+            alone = bare(modules, made, batch, rounds)
+            _, whole = run(made, bq.GradientTracking(step=0.05), rounds)
+            told.append({"bare gradients": alone, "the run": whole} | spent)
+        print(f"{made[0].dim} parameters, 8 nodes, batches of {batch}: milliseconds per round")
+        for part in told[0]:
+            middle = 1e3 * statistics.median(one[part] for one in told) / rounds
+            print(f"  {part:40} {middle:6.2f}", flush=True)
 
 
 def memory():
@@ -121,6 +165,8 @@ def departure(hidden, will):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     match sys.argv[1:]:
+        case ["parts"]:
+            parts()
         case ["memory"]:
             memory()
         case ["departure", hidden, will]:
