@@ -55,6 +55,11 @@ class Graded:
 
 def study(seed: int, *, watch: Watch | None = None) -> list[Graded]:
     """Train once under every will; the seed is that of parameters, minibatches and test images."""
+    with _one_thread():  # what a problem asks of its losses, too, not only the rounds
+        return _studied(seed, watch)
+
+
+def _studied(seed: int, watch: Watch | None) -> list[Graded]:
     import torch
 
     from bequest.torch import Silo
@@ -77,18 +82,17 @@ def study(seed: int, *, watch: Watch | None = None) -> list[Graded]:
     graded = []
     for name, will in WILLS.items():
         leaving = [Departure(node, t) for node, t in zip(LEAVERS, LEAVE_AFTER, strict=True)]
-        with _one_thread():
-            run = solve(
-                problem,
-                graph,
-                departures=[] if will is None else leaving,
-                will=wills.Forgetful() if will is None else will,
-                method=GradientTracking(step=_STEP),
-                rounds=ROUNDS,
-                start=silos[0].start,
-                optimum=None,
-                progress=None if watch is None else watch(name, ROUNDS),
-            )
+        run = solve(
+            problem,
+            graph,
+            departures=[] if will is None else leaving,
+            will=wills.Forgetful() if will is None else will,
+            method=GradientTracking(step=_STEP),
+            rounds=ROUNDS,
+            start=silos[0].start,
+            optimum=None,
+            progress=None if watch is None else watch(name, ROUNDS),
+        )
         model.load_state_dict(run.raise_for_status().model)
         with torch.no_grad():
             right = (model(X[test]).argmax(1) == y[test]).numpy()
