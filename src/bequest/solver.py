@@ -20,6 +20,7 @@ from bequest.errors import (
     BequestError,
     DimensionMismatch,
     DisconnectedGraph,
+    InvalidEvent,
     InvalidMethod,
     InvalidObjective,
     InvalidWill,
@@ -37,7 +38,7 @@ from bequest.model.plan import Plan
 from bequest.model.problem import Problem
 from bequest.model.pseudo_samples import drawn
 from bequest.model.run import Run
-from bequest.model.silo_names import numbered, wills_by_number
+from bequest.model.silo_names import numbered, told_by_name, wills_by_number
 from bequest.model.wills import Adaptive, Will, check_wills, will_of
 from bequest.version import versions
 
@@ -187,8 +188,11 @@ def prepare(
         if not isinstance(switch, bool):
             raise InvalidMethod(f"{name} is {switch!r}.", remedy="Use True or False.")
     network = as_graph(graph, problem.n)
-    events = in_order(numbered(departures, problem.names), n=problem.n, rounds=int(rounds))
-    changes = schedule(events, n=problem.n, rounds=int(rounds))
+    try:
+        events = in_order(numbered(departures, problem.names), n=problem.n, rounds=int(rounds))
+        changes = schedule(events, n=problem.n, rounds=int(rounds))
+    except InvalidEvent as error:
+        raise told_by_name(error, problem.names) from error
     will = wills_by_number(will, problem.names)
     check_wills(will, n=problem.n)
     wills = _wills(will, problem.n, changes)

@@ -293,7 +293,8 @@ def test_mistakes_name_the_key_and_the_remedy(run_file, problem, what, remedy):
 @pytest.mark.parametrize("name", ["name", "blood group", 'a "quoted" name', "Größe"])
 def test_the_remedy_for_a_column_of_text_can_be_pasted(run_file, people, name):
     quoted = name.replace('"', '""')
-    people.write_text(people.read_text().replace(",name,", f',"{quoted}",'))
+    text = re.sub(r",p(\d)\d*,", r",p\1,", people.read_text())  # few of them are different
+    people.write_text(text.replace(",name,", f',"{quoted}",'))
     with pytest.raises(InvalidRunFile) as refused:
         load(run_file(NAMED))
     remedy = refused.value.remedy

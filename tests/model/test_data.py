@@ -253,7 +253,7 @@ def test_rows_to_test_on_say_which_categories_there_are(silo, given):
             "age,ill\n30,no\ninf,yes\n",
             {"label": "ill"},
             'people.csv, line 3, column "age": is inf.',
-            "missing value",
+            "Correct the cell",
         ),
         (
             "age,ill\n30,no\n31,\n",

@@ -11,6 +11,7 @@ from bequest.cli.terminal import table as lay_out
 from bequest.data import read_silos, read_table
 from bequest.data.describe import Declared, describe
 from bequest.errors import InvalidData, InvalidRunFile
+from bequest.model.silo_names import on_one_line
 from bequest.runfile import parsed, read, understood
 from bequest.runfile.sweep import first
 from bequest.runfile.tables import named_files
@@ -122,7 +123,7 @@ def _print(found: dict[str, Any], title: str) -> None:
     for name, count in found.get("silos", {}).items():
         balance = found.get("balance", {}).get(name, {})
         shown = ", ".join(f"{what} {many}" for what, many in balance.items() if many)
-        out.print(f"silo {name}: {count} rows{f' ({shown})' if shown else ''}")
+        out.print(f"silo {on_one_line(name)}: {count} rows{f' ({shown})' if shown else ''}")
     if "labels" in found and "silos" not in found:
         out.print("labels: " + ", ".join(f"{k} {v}" for k, v in found["labels"].items()))
     for one in found["columns"]:

@@ -23,6 +23,7 @@ from bequest.errors import (
     UnknownNode,
 )
 from bequest.model.content import digest
+from bequest.model.silo_names import on_one_line
 from bequest.model.withdrawal import withdraw
 from bequest.phases import newton
 from bequest.runfile import load
@@ -108,6 +109,7 @@ def _forget(
         "run": {"file": str(file.path), "will": job.label, "seed": job.seed, "rounds": run.rounds},
         "fingerprint": model.about["fingerprint"],
         "holder": gone.holder,
+        "holder_silo": None if gone.holder is None else [*model.silos][gone.holder],
         "withdrawn": None if gone.withdrawn is None else digest(gone.withdrawn),
         "exact": gone.exact,
         "why": gone.why,
@@ -118,7 +120,7 @@ def _forget(
     files.write(places[1], (json.dumps(receipt, indent=1) + "\n").encode())
     out = Terminal()
     # a name may look like the number of another node
-    which = f"silo {silo} (node {node})" if silo.isdecimal() else silo
+    which = f"silo {silo} (node {node})" if silo.isdecimal() else on_one_line(silo)
     out.print(f"{which}: {gone.why}; the model has moved by {gone.moved:.3g}")
     for name, path in gone_files.items():
         out.print(f"{path}, the file of {name}, is gone: it was not compared with the record")

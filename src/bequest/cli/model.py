@@ -12,6 +12,7 @@ import typer
 from bequest import files
 from bequest.cli.terminal import Terminal
 from bequest.data import load_model, read_table, trained
+from bequest.model.silo_names import on_one_line
 from bequest.runfile.tables import TableProblem
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def show_model(path: Path, *, as_json: bool) -> None:
         out.print(f"fingerprint {about['fingerprint']}")
     out.print("\nsilos")
     for name, fate in model.silos.items():
-        out.print(f"  {name}: {fate}")
+        out.print(f"  {on_one_line(name)}: {fate}")
     out.print("\nlargest coefficients")
     rows = model.classes if model.coef.shape[0] > 1 else ("",)
     named = [

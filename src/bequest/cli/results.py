@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bequest.cli.terminal import Terminal, plural, table
 from bequest.documents import NOT_RUN, by_will, median_and_least
+from bequest.model.silo_names import on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +71,7 @@ def print_found(file: RunFile, found: RunFileResults) -> None:
     if nobody_left:
         out.print(_about_accuracy(nobody_left[0], seeds))
     if file.silos:
-        names = ", ".join(f"{node} {name}" for node, name in enumerate(file.silos))
+        names = ", ".join(f"{node} {on_one_line(name)}" for node, name in enumerate(file.silos))
         out.print(f"nodes: {names}")
     if seeds == 1:
         out.print()
@@ -201,7 +202,7 @@ def _print_changes(out: Terminal, runs: Sequence[RunDocument]) -> None:
 def _who(run: RunDocument, node: int, noun: str = "") -> str:
     """Return what a node is called: its name if it has one, else its number."""
     names = run["network"].get("names")
-    return f"{noun}{node}" if names is None else names[node]
+    return f"{noun}{node}" if names is None else on_one_line(names[node])
 
 
 def _crash(run: RunDocument, record: DepartureDocument) -> str:

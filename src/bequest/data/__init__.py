@@ -10,12 +10,13 @@ samples.exam.score(run.x.mean(axis=0)).accuracy
 Where every node has a file of its own, on its own host, ``loader`` says how to read it there.
 """
 
+from bequest.data.frames import as_table
 from bequest.data.grading import Exam, Score
 from bequest.data.loading import Loader, loader
 from bequest.data.losses import problem_of
 from bequest.data.reading import read_silos, read_table
 from bequest.data.samples import Samples, select
-from bequest.data.tables import Table, as_table
+from bequest.data.tables import Table
 from bequest.data.trained import TrainedModel, load_model, trained
 
 __all__ = [

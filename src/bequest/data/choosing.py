@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from bequest.data.texts import Texts
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 # What TOML takes for a key without quotes.
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+# More distinct texts than this, and most of them once: names or numbers of rows, not categories.
+_MANY = 20
 # What a date looks like in a table.
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}", re.ASCII)
 
@@ -116,16 +119,28 @@ def refuse_unmentioned(table: Table, names: Iterable[str], *, blank: bool = Fals
     told = {name: what for name, what in odd.items() if not (blank and what == "is empty")}
     if told:
         shown = ", ".join(f'"{name}" {what}' for name, what in told.items())
+        leave = f"Leave {'it' if len(told) == 1 else 'them'} out with {ignoring(told)}"
+        coded = next((name for name in told if may_be_categories(table.column(name))), None)
         raise InvalidData(
             f"{table.source}: {shown}, and nothing says what to do about it.",
-            remedy=f"Leave {'it' if len(told) == 1 else 'them'} out with {ignoring(told)}, name "
-            f"the features, or declare categories: {declaring(next(iter(told)))}.",
+            remedy=f"{leave}, or name the features."
+            if coded is None
+            else f"{leave}, name the features, or declare categories: {declaring(coded)}.",
         )
+
+
+def may_be_categories(column: Column) -> bool:
+    """Whether texts are neither dates nor, as names are, nearly all different."""
+    if not isinstance(column, Texts) or what_else(column) != "is text":
+        return False
+    counts = column.counts()
+    full = column.size - counts.pop("", 0)
+    return len(counts) <= _MANY or 2 * len(counts) <= full
 
 
 def what_else(column: Column) -> str:
     """Return in words what a column without numbers holds."""
-    full = [cell for cell in column.tolist() if cell]
+    full = [cell for cell in (column.present() if isinstance(column, Texts) else ()) if cell]
     if not full:
         return "is empty"
     return "holds dates" if all(DATE.fullmatch(cell) for cell in full) else "is text"

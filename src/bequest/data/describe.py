@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from bequest.data.choosing import DATE
+from bequest.data.choosing import DATE, may_be_categories
 from bequest.data.recipe import MISSING
 from bequest.data.tables import number_in
 from bequest.data.texts import Texts
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from bequest.core.arrays import Vector
     from bequest.data.tables import Column, Table
 
-# More distinct texts than this, and most of them once: names or numbers of rows, not categories.
-_MANY = 20
 _INFINITE = "holds infinite numbers"
 _LACKS = 'cells are missing: add impute = "mean", or remove the rows'
 
@@ -132,7 +130,7 @@ def _column(name: str, values: Column) -> ColumnDocument:
     elif any(number is not None for number in numbers):
         odd = next(cell for cell, number in zip(full, numbers, strict=True) if number is None)
         kind, refused = "mixed", f'holds numbers and text such as "{odd}": correct the cells'
-    elif distinct > _MANY and 2 * distinct > sum(full.values()):
+    elif full and not may_be_categories(values):
         refused = f"is text, and nearly every row has its own, as names have: {out}"
     elif missing:
         refused += '; cells are missing: add impute = "mean"'

@@ -9,6 +9,7 @@ import numpy as np
 
 from bequest.data.reading import read_table
 from bequest.data.recipe import Category, Number
+from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
     from bequest.core.arrays import Vector
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from bequest.data.names import Question
     from bequest.data.recipe import Columns
     from bequest.data.tables import Table
+
+# Squares of numbers beyond this add up to what no run can compute with.
+_LARGEST = 1e30
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,13 @@ class FirstSums:
                 continue
             values = column.raw(table)
             there = values[~np.isnan(values)]
+            if there.size and max(there.max(), -there.min()) > _LARGEST:
+                row = int(np.nanargmax(np.abs(values)))
+                raise InvalidData(
+                    f"{table.where(row, column.spelled)}: is {values[row]:g}, too large to compute "
+                    "with.",
+                    remedy=f"Correct the cell, or rescale the column, up to {_LARGEST:g}.",
+                )
             counts.append(there.size)
             sums.append(there.sum())
         return np.array([table.rows, *counts, *sums], dtype=float)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import numbers
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 # What to do about a number that is missing.
 _FILL_IN = 'Remove the row, or fill in the missing value; impute = "mean" does so in features.'
+_CORRECT = "Correct the cell, or remove the row: no model can learn from an infinite number."
 # Maximum number of column names that are shown.
 _SHOWN = 12
 # What a number looks like in a table. Python reads more than that as one: 1_0, and the digits of
@@ -193,7 +193,7 @@ class Table:
             full_name = name if column.ndim == 1 else f"{name}[{part}]"
             raise InvalidData(
                 f"{self.where(row, full_name)}: is {_odd(block[row, part])}.",
-                remedy=_FILL_IN,
+                remedy=_FILL_IN if np.isnan(block[row, part]) else _CORRECT,
             )
         return block
 
@@ -360,40 +360,6 @@ def _texts(column: np.ndarray[Any, Any]) -> Texts:
 
 def _wide(shape: tuple[int, ...]) -> str:
     return f"a block of {shape[0]} columns" if shape else "a single column"
-
-
-def as_table(data: Any) -> Table:  # noqa: ANN401 - a Table, a DataFrame, an Arrow table, a mapping
-    """Return columns by name, from a DataFrame, an Arrow table or a mapping; a Table as it is.
-
-    What is missing is NaN among numbers and empty among texts. Dates become texts such as
-    2024-03-01, which are no features: a model needs to be told what of them counts.
-    """
-    if isinstance(data, Table):
-        return data
-    if hasattr(data, "to_pydict"):  # pyarrow
-        columns = {name: data.column(name).to_pylist() for name in data.column_names}
-    elif hasattr(data, "columns") and hasattr(data, "__getitem__"):  # pandas, polars
-        columns = {str(name): data[name].to_list() for name in data.columns}
-    elif isinstance(data, Mapping):
-        return Table(data)
-    else:
-        raise InvalidData(
-            f"A {type(data).__name__} is no table.",
-            remedy="Pass a DataFrame, an Arrow table, or a mapping from names to columns.",
-        )
-    source = f"the {type(data).__name__}"
-    return Table({name: _cells(cells) for name, cells in columns.items()}, source)
-
-
-def _cells(cells: list[Any]) -> Column:
-    kinds = {type(cell) for cell in cells if not _is_missing(cell)}
-    if all(issubclass(kind, numbers.Real | np.bool_) for kind in kinds):
-        return np.array([math.nan if _is_missing(cell) else float(cell) for cell in cells])
-    return Texts.of("" if _is_missing(cell) else str(cell) for cell in cells)
-
-
-def _is_missing(cell: object) -> bool:
-    return cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
 
 
 def _odd(cell: float | str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,12 @@ from bequest.errors import InvalidObjective, UnknownNode
 from bequest.model.events import Join
 
 if TYPE_CHECKING:
+    from bequest.errors import BequestError
     from bequest.model.events import Event
 
 _SHOWN = 12
+# How errors name a node: Departure(node=3, round=20), and node 3.
+_NODE = re.compile(r"(?:(node=)|\bnode )(\d+)")
 
 
 def checked_names(names: object, n: int) -> tuple[str, ...]:
@@ -28,7 +32,8 @@ def checked_names(names: object, n: int) -> tuple[str, ...]:
     twice = next((name for place, name in enumerate(found) if name in found[:place]), None)
     if twice is not None:
         raise InvalidObjective(
-            f"Two nodes are called {shown(twice)}.", remedy="Give every node a name of its own."
+            f"Two nodes are called {on_one_line(twice)}.",
+            remedy="Give every node a name of its own.",
         )
     return found
 
@@ -38,7 +43,7 @@ def number_of(name: str, names: Sequence[str]) -> int:
     if name in names:
         return names.index(name)
     near = difflib.get_close_matches(name, names, n=1)
-    some = ", ".join(map(shown, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
+    some = ", ".join(map(on_one_line, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
     raise UnknownNode(
         f"There is no silo {name!r}.",
         remedy=f'Did you mean "{near[0]}"?' if near else f"The silos are {some}.",
@@ -70,11 +75,27 @@ def wills_by_number(will: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - c
     return {number_of(k, names) if isinstance(k, str) else k: one for k, one in will.items()}
 
 
+def told_by_name(error: BequestError, names: Sequence[str]) -> BequestError:
+    """Return an error about nodes in the names of nodes, if they have some."""
+    if not names:
+        return error
+
+    def name(match: re.Match[str]) -> str:
+        node = int(match[2])
+        known = node < len(names)
+        if not known:
+            return match[0]
+        return f"node={names[node]!r}" if match[1] else called(node, names)
+
+    what, remedy = (_NODE.sub(name, text) for text in (error.what, error.remedy))
+    return type(error)(what, remedy=remedy)
+
+
 def called(node: int, names: Sequence[str]) -> str:
     """Return what a node is called: by its name, if it has one."""
-    return f"silo {shown(names[node])}" if names else f"node {node}"
+    return f"silo {on_one_line(names[node])}" if names else f"node {node}"
 
 
-def shown(name: str) -> str:
+def on_one_line(name: str) -> str:
     """Return a name on one line."""
     return name if name.isprintable() and name.strip() == name and name else repr(name)

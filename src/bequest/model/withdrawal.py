@@ -9,6 +9,7 @@ from bequest.core.arrays import frozen, norm
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidEvent, NotThere, StillHere
 from bequest.model.outcome import Status
+from bequest.model.silo_names import called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,7 +84,7 @@ def withdraw(run: Run, node: int, *, minimiser: Minimiser | None = None) -> Forg
         x = frozen(run.problem.among(run.survivors).minimiser(total, start=mean))
     else:
         x = minimiser(memory)
-    why = f"what node {holder} had inherited of it was subtracted"
+    why = f"what {called(holder, run.problem.names)} had inherited of it was subtracted"
     if not exact:
         why += "; as it was compressed together with others, something of it remains"
     return Forgetting(node, holder, part, exact, x, norm(x - before), why)

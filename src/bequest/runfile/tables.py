@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Discriminator, Field, PrivateAttr, Tag, ValidationInfo, model_validator
+from pydantic_core import PydanticCustomError
 
 from bequest import data, phases
 from bequest.data.dealing import by_silo, dealt
@@ -180,7 +181,16 @@ class TableProblem(Section):
         wanted = None
         if self.features is not None:
             wanted = [self.label, *self.features]
-        return _told(("files",), lambda: joined(tables, silo=_SILO, names=wanted))
+        try:
+            return _told(("files",), lambda: joined(tables, silo=_SILO, names=wanted))
+        except PydanticCustomError as error:
+            if not isinstance(self.files, str):
+                raise
+            told = error.context or {}
+            remedy = (
+                f'{told["remedy"]} If one of them is no silo, keep it where "{self.files}" does '
+            )
+            raise refusal(told["what"], f"{remedy}not match it.", at=("files",)) from error
 
     def _at(self, name: str) -> tuple[str, ...]:
         """Return the key that names a silo's file."""

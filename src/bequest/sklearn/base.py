@@ -15,8 +15,9 @@ from bequest.core.methods import NIDS
 from bequest.data.losses import pooled_divisor
 from bequest.data.tables import Table, label_of
 from bequest.data.trained import TrainedModel, fates, plain_recipe, told, type_of_classes
-from bequest.errors import InvalidData, InvalidMethod, OptimumUnknown
+from bequest.errors import InvalidData, InvalidMethod, NotFinite, OptimumUnknown
 from bequest.model.default_method import default_method
+from bequest.model.objectives.base import LARGEST
 from bequest.model.outcome import Status
 from bequest.model.problem import Problem
 from bequest.model.wills import Adaptive, FullHessian
@@ -161,11 +162,13 @@ class SiloEstimator(BaseEstimator):  # type: ignore[misc]
         """Return X, or X and y, as scikit-learn checks them; what it has no words for is told."""
         _refuse_what_is_no_number(X)
         try:
-            return validate_data(self, X, *y, accept_sparse="csr", dtype=np.float64, **options)
+            found = validate_data(self, X, *y, accept_sparse="csr", dtype=np.float64, **options)
         except TypeError as error:
             if "datetime" in str(error) or "Timestamp" in str(error):
                 raise _dates("X") from error
             raise
+        _refuse_what_is_too_large(found[0] if y else found)
+        return found
 
     def _centre(self, X: Features, weights: Vector | None) -> Vector:
         """Return the means of the columns, if there is an intercept to make up for them.
@@ -271,6 +274,16 @@ def _refuse_what_is_no_number(X: Any) -> None:  # noqa: ANN401 - what the caller
         if getattr(kind, "kind", "") in ("M", "m") or str(kind).startswith(("Date", "Duration")):
             columns = getattr(X, "columns", None)
             raise _dates("X" if columns is None else f'The column "{columns[place]}" of X')
+
+
+def _refuse_what_is_too_large(X: Features) -> None:
+    """Refuse numbers that the intercept's unit, or a loss, would make infinite."""
+    numbers = X.data if issparse(X) else X
+    if numbers.size and max(numbers.max(), -numbers.min()) > LARGEST:
+        raise NotFinite(
+            f"X holds {numbers.flat[np.abs(numbers).argmax()]:g}, too large to compute with.",
+            remedy=f"Rescale X, for instance to unit variance; up to {LARGEST:g} is allowed.",
+        )
 
 
 def _dates(what: str) -> InvalidData:

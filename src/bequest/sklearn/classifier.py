@@ -94,7 +94,7 @@ class SiloLogisticRegression(ClassifierMixin, SiloEstimator):  # type: ignore[mi
         classes = self.classes_.size
         if classes < 2:
             raise InvalidData(
-                f"y holds one class only, {self.classes_[0]!r}.",
+                f"y holds one class only, {self.classes_[:1].tolist()[0]!r}.",
                 remedy="Pass samples of at least two classes, in one silo or in several.",
             )
         weights = self._class_weights(y, number, checked_weights(sample_weight, X))
