@@ -128,11 +128,12 @@ class Iterate:
     def follow(self, mixed: Vector) -> tuple[Vector, Vector, Vector]:
         """Return x, z and g after one more round, given what was heard."""
         dim, width = self.x.size, mixed.size
-        heard = (
-            (mixed,)
-            if width == dim
-            else tuple([mixed[begin : begin + dim] for begin in range(0, width, dim)])
-        )
+        if width == dim:
+            heard: tuple[Vector, ...] = (mixed,)
+        elif width == 2 * dim:
+            heard = mixed[:dim], mixed[dim:]
+        else:
+            heard = tuple([mixed[begin : begin + dim] for begin in range(0, width, dim)])
         x, kept = self.method.advance(self.x, self.z, self._said, heard, self._now)
         g = self.gradient(x, self.round + 1)
         z = kept + g

@@ -134,15 +134,16 @@ class Execution:
         """Run to the end, or until the iterates escape."""
         self.start()
         world, recorder = self.world, self.supervisor.recorder
+        network, step = world.network, world.step
         assert recorder is not None  # noqa: S101 - one process sees every node here
         while recorder.is_bounded:
-            if not world.network:
+            if not network:
                 if self.is_over:
                     break
                 self.let_the_world_move()
             if self._outages:
                 self._let_hosts_die()
-            world.step()
+            step()
             if self.crashing:
                 self.let_planned_crashes_happen()
         outcome = self.outcome()
@@ -216,13 +217,14 @@ class Execution:
         self.crashing.clear()
 
     def _observe(self, process: int, effect: Effect) -> None:
-        commands = self.supervisor.observe(process, effect)
+        supervisor = self.supervisor
+        commands = supervisor.observe(process, effect)
         if commands:
             self._carry_out(commands)
         if isinstance(effect, Completed):
             if self._planned_crashes:
                 self._crash_if_planned(process, effect.round)
-            recorder = self.supervisor.recorder
+            recorder = supervisor.recorder
             if recorder is not None and recorder.new_rounds:
                 measured = recorder.new_rounds.pop()
                 if self._progress is not None:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 # How many of its latest events and effects are told when something goes wrong with a process.
 _LATEST = 40
+# Looked up once: to look up a member of an enum takes longer than the rest of the question.
+_GONE = State.GONE
 
 
 class Scribe(Protocol):
@@ -212,7 +214,7 @@ class World:
                 self._scribe.after(machine)
             if effects:
                 self._carry_out(process, effects)
-            elif node is not None and node.state is State.GONE:
+            elif node is not None and node.state is _GONE:
                 self._end(process)
         except Exception as error:
             error.add_note(self.narrate(process))
@@ -227,13 +229,13 @@ class World:
                     send(process, receiver, event)
             else:
                 self._observe(process, effect)
-                if isinstance(effect, Completed):
+                if type(effect) is Completed:
                     continue
                 self._remember(process, effect)
                 if isinstance(effect, Failed):
                     self._end(process, effect.why)
         node = self.nodes.get(process)
-        if node is not None and node.state is State.GONE:
+        if node is not None and node.state is _GONE:
             self._end(process)
 
     def _end(self, process: int, why: str | None = None) -> None:

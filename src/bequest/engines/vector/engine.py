@@ -147,7 +147,12 @@ class _Epoch:
         self._losses.write_gradients(X, out)
         if not self._inherits:
             return
-        out[self._rows] += self._eta * X[self._rows] + self._p
+        rows = self._rows
+        more = X.take(rows, 0)  # quicker than X[rows]
+        more *= self._eta
+        more += self._p
+        more += out.take(rows, 0)
+        out[rows] = more
         if self._sketched.size:
             along = np.vecmat(X[self._sketched], self._factors)
             out[self._sketched] += np.matvec(self._factors, self._weights * along)
