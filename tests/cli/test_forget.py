@@ -234,7 +234,7 @@ def test_empty_labels_and_silos_are_described_and_said_to_be_refused(folder, beq
     assert shown.exit_code == 0, shown.output
     assert f'"ill" is the label, and has 2 empty cells (the first: {path}, line 3)' in shown.stdout
     assert '"town" is the silo column, and has 1 empty cell' in shown.stdout
-    assert "silo (missing): 1 rows (no 1)" in shown.stdout
+    assert "silo (missing): 1 row (no 1)" in shown.stdout
     document = json.loads(bequest("data", path, "--label", "ill", "--json").stdout)
     assert document["labels"] == {"(missing)": 2, "no": 2, "yes": 1}
     path.write_text("age,ill,town\n1,yes,Bonn\n2,yes,Bonn\n")

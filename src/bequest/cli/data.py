@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bequest.cli.terminal import Terminal
+from bequest.cli.terminal import Terminal, plural
 from bequest.cli.terminal import table as lay_out
 from bequest.data import read_silos, read_table
 from bequest.data.describe import Declared, describe
@@ -123,7 +123,9 @@ def _print(found: dict[str, Any], title: str) -> None:
     for name, count in found.get("silos", {}).items():
         balance = found.get("balance", {}).get(name, {})
         shown = ", ".join(f"{what} {many}" for what, many in balance.items() if many)
-        out.print(f"silo {on_one_line(name)}: {count} rows{f' ({shown})' if shown else ''}")
+        out.print(
+            f"silo {on_one_line(name)}: {plural(count, 'row')}{f' ({shown})' if shown else ''}"
+        )
     if "labels" in found and "silos" not in found:
         out.print("labels: " + ", ".join(f"{k} {v}" for k, v in found["labels"].items()))
     for one in found["columns"]:
