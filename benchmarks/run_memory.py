@@ -1,12 +1,12 @@
 """How much memory a whole ``bequest run`` on a CSV file takes, in sizes of the file.
 
-    python benchmarks/run_memory.py [MEGABYTES] [LOSS]
+    python benchmarks/run_memory.py [MEGABYTES] [LOSS] [SILOS]
 
 The file is that of benchmarks/csv_memory.py (200 MB by default): twelve columns of numbers, three
 of categories, missing cells. Rows are in silos by ``town``; ``ward`` is predicted by a softmax
 (five classes), or ``x0`` by LOSS "least_squares". Missing numbers are imputed, ``unit`` is coded,
-one silo leaves, and there is a test fraction (softmax). The run is a process of its own, whose peak
-is what the operating system says (Unix only).
+one silo leaves, and there is a test fraction (softmax). With SILOS rows are in so many uneven ones.
+The run is a process of its own, whose peak is what the operating system says (Unix only).
 """
 
 import json
@@ -26,12 +26,12 @@ file = "table.csv"
 label = "{label}"
 loss = "{loss}"
 l2 = 0.01
-silo = "town"
+{silos}
 impute = "mean"
 categories = {{ {coded} }}
 {more}
 [graph]
-kind = "complete"
+kind = "{graph}"
 [departures]
 events = [{{ node = 1, round = 3 }}]
 [[wills]]
@@ -51,14 +51,17 @@ print(json.dumps([code, before, peak, took]), file=sys.stderr)
 """
 
 
-def measure(megabytes: float, loss: str) -> dict[str, float]:
+def measure(megabytes: float, loss: str, silos: int | None = None) -> dict[str, float]:
     """Return the peak of memory over the size of the file."""
+    uneven = f'ignore = ["town"]\npartition = {{ kind = "dirichlet", n = {silos}, alpha = 5.0 }}'
     text = _FILE.format(
         label="ward" if loss == "softmax" else "x0",
         loss=loss,
         coded='unit = "agree"' if loss == "softmax" else 'unit = "agree", ward = "agree"',
         more="test_fraction = 0.2" if loss == "softmax" else "",
         will="adaptive",
+        silos='silo = "town"' if silos is None else uneven,
+        graph="complete" if silos is None else "ring",
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.toml"
@@ -83,6 +86,8 @@ def measure(megabytes: float, loss: str) -> dict[str, float]:
 if __name__ == "__main__":
     given = sys.argv[1:]
     for name, number in measure(
-        float(given[0]) if given else 200.0, given[1] if len(given) > 1 else "softmax"
+        float(given[0]) if given else 200.0,
+        given[1] if len(given) > 1 else "softmax",
+        int(given[2]) if len(given) > 2 else None,
     ).items():
         print(f"{name}: {number:.2f}")

@@ -1,5 +1,6 @@
 """How often samples are held: once, if nothing can change them and they are large."""
 
+import itertools
 import runpy
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from bequest.data import Table, problem_of, select
 from bequest.data.dealing import dealt
 from bequest.model import partition
 from bequest.model.content import digest
-from bequest.model.objectives.samples import _LARGE
+from bequest.model.objectives import samples as module
 
 KINDS = {
     "logistic": lambda X, y: bq.Logistic(X, y > 0, 0.1),
@@ -41,8 +42,10 @@ def test_what_can_change_is_copied_and_what_cannot_is_kept():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_large_losses_share_what_they_are_given_and_say_what_small_ones_say(kind):
-    X, y = samples(2 * (_LARGE // 4 + 1), 4)
+def test_large_losses_share_what_they_are_given_and_say_what_small_ones_say(kind, monkeypatch):
+    monkeypatch.setattr(module, "_MUCH", 1000)
+    monkeypatch.setattr(module, "_ALONE", 400)
+    X, y = samples(260, 4)
     half = len(X) // 2
     problem = bq.Problem([KINDS[kind](X[:half], y[:half]), KINDS[kind](X[half:], y[half:])])
     for node in range(2):
@@ -53,6 +56,25 @@ def test_large_losses_share_what_they_are_given_and_say_what_small_ones_say(kind
     alone = [KINDS[kind](X[part], y[part]) for part in (slice(0, half), slice(half, None))]
     for node, loss in enumerate(alone):
         assert problem.objective(node).gradient(x).tolist() == loss.gradient(x).tolist()
+
+
+def test_many_small_losses_are_put_beside_each_other_some_at_a_time(monkeypatch):
+    X, y = samples(600, 4)
+    ends = [0, 20, 40, 60, 260, 280, 300, 320, 340, 360, 580, 600]
+    parts = [slice(*pair) for pair in itertools.pairwise(ends)]
+    x = np.array([0.2, -0.1, 0.3, 0.5])
+    whole = bq.Problem([bq.LeastSquares(X[part], y[part], 0.1) for part in parts])
+    assert [nodes for nodes, _ in whole.stacks] == [[0, 1, 2, 4, 5, 6, 7, 8, 10], [3, 9]]
+    monkeypatch.setattr(module, "_MUCH", 700)
+    monkeypatch.setattr(module, "_ALONE", 400)
+    monkeypatch.setattr(module, "_TOGETHER", 200)
+    apart = bq.Problem([bq.LeastSquares(X[part], y[part], 0.1) for part in parts])
+    assert [nodes for nodes, _ in apart.stacks] == [[0, 1], [2, 4], [5, 6], [7, 8], [10], [3], [9]]
+    for node in range(len(parts)):
+        found = [problem.objective(node).gradient(x) for problem in (whole, apart)]
+        np.testing.assert_allclose(*found, atol=1e-14)
+    np.testing.assert_allclose(apart.gradient(x), whole.gradient(x), atol=1e-12)
+    np.testing.assert_allclose(apart.optimum(), whole.optimum(), atol=1e-12)
 
 
 @pytest.mark.parametrize("test_fraction", [None, 0.25])

@@ -13,6 +13,7 @@ from bequest.errors import DimensionMismatch, InvalidObjective, OptimumUnknown
 from bequest.model.ensemble import Ensemble, on_hosts
 from bequest.model.objectives.base import Objective, Stack, check_formulas
 from bequest.model.objectives.network import Network
+from bequest.model.objectives.samples import batches
 from bequest.model.silo_names import checked_names
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ class Problem:
         self._set(
             [
                 (np.array(nodes), members[nodes[0]].stack([members[i] for i in nodes]))
-                for nodes in families.values()
+                for family in families.values()
+                for batch in batches([members[i] for i in family])
+                for nodes in [[family[place] for place in batch]]
             ],
             names,
         )

@@ -26,10 +26,34 @@ if TYPE_CHECKING:
 
 # Up to this size a Gram matrix of sparse samples is written out to find its eigenvalues.
 _DENSE = 2000
-# Samples of more numbers than this stay where they are: evaluating them takes longer than a call.
-_LARGE = 2**18
+# Of samples of more numbers than this in all, losses of more than that are evaluated one by one,
+# where they are: a call takes little beside it. The others are put beside each other by as many.
+_MUCH, _ALONE, _TOGETHER = 2**22, 2**15, 2**20
 # Products after which a bound on the largest eigenvalue hardly sinks any more.
 _PRODUCTS = 30
+
+
+def batches(members: Sequence[Objective]) -> list[list[int]]:
+    """Return which losses of one family to evaluate together: all, unless they are too large.
+
+    What is put beside each other is copied, and its work takes as much room again.
+    """
+    sizes = [m.X.size if isinstance(m, SampleLoss) and not issparse(m.X) else 0 for m in members]
+    if sum(sizes) <= _MUCH:
+        return [[*range(len(members))]]
+    found: list[list[int]] = []
+    room = 0
+    for place, size in enumerate(sizes):
+        if size > _ALONE:
+            found.append([place])
+            continue
+        if size > room:
+            found.append([])
+            room = _TOGETHER
+            mixed = found[-1]
+        mixed.append(place)
+        room -= size
+    return found
 
 
 class SampleLoss(Objective):
@@ -154,14 +178,12 @@ class SampleLoss(Objective):
         return self.among(rows).gradient(x)
 
     @property
-    def size_class(self) -> tuple[int, bool, int]:
+    def size_class(self) -> tuple[int, bool]:
         """Which power of two the sample count fits into, and whether the samples are sparse.
 
-        Those of one class are padded together. A large loss is in a class of its own: nothing is
-        gained by a copy beside others, and its work takes room for itself alone.
+        Those of one class are padded together.
         """
-        large = self.X.size > _LARGE and not issparse(self.X)
-        return (self.y.size - 1).bit_length(), bool(issparse(self.X)), id(self) if large else 0
+        return (self.y.size - 1).bit_length(), bool(issparse(self.X))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(samples={self.y.size}, dim={self.dim}, l2={self.l2:g})"
