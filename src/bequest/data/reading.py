@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Copies of a table until there is a problem to solve; measured.
 _COPIES = 6
-# Memory that reading a CSV file takes, in lengths of the file (benchmarks/csv_memory.py).
+# Memory that a CSV file takes until there is a model, in its lengths (benchmarks/run_memory.py).
 _CSV_COPIES = 4
 # Rows of text that are taken at a time, fewer than 2^16.
 _ROWS = 2**12
