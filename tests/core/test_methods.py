@@ -68,9 +68,9 @@ class Network:
 
     def hear(self, method, local):
         if not method.hears_differences:
-            return rounds.averages(lambda said: self.W @ said)
+            return rounds.averages(lambda said, out: np.matmul(self.W, said, out))
         laplacian = local.coupling * (np.eye(self.n) - self.W)
-        return rounds.differences(lambda said: laplacian @ said)
+        return rounds.differences(lambda said, out: np.matmul(laplacian, said, out))
 
     def radius(self, method, pace):
         """The largest factor by which a round can multiply (x - x*, s - s*), sums of s kept."""
@@ -200,6 +200,50 @@ def test_dgd_has_no_memory():
 # --- the contract ------------------------------------------------------------------------------
 
 
+class _Exchanged(bq.GradientTracking):
+    """Says its vectors in the other order: what it hears last is the next x."""
+
+    label = "exchanged"
+
+    def message(self, x, z, local, out=None):
+        return super().message(x, z, local, out)[::-1]
+
+    def advance(self, x, z, said, heard, local, out=None):
+        return heard[1], heard[0]
+
+
+class _Twofold(bq.GradientTracking):
+    """What it hears first is the next x in odd rounds, and a part of the next z in even ones."""
+
+    label = "twofold"
+
+    def at(self, local, t):
+        return Local(local.pace if t % 2 else -local.pace, local.step)
+
+    def advance(self, x, z, said, heard, local, out=None):
+        return heard if local.pace > 0 else (heard[1], heard[0])
+
+
+@pytest.mark.parametrize("kind", [*NAMES, "exchanged", "twofold"])
+def test_where_what_is_heard_is_written_changes_nothing(kind):
+    method = {"exchanged": _Exchanged(0.01), "twofold": _Twofold(0.01), **scenarios.METHODS}[kind]
+    net, pace = network(3, n=6, dim=3), 0.01
+    local = net.local(method, pace)
+    X = np.random.default_rng(3).standard_normal((net.n, net.dim))
+    G = net.gradient(X)
+    hear = net.hear(method, local)
+    x, z, g = X, G, G
+    there = net.run(method, pace, X, count=6)
+    for t in range(1, 7):
+        now = method.at(local, t)
+        said = method.message(x, z, now)
+        x_next, kept = method.advance(x, z, said, hear(said), now)
+        g_next = net.gradient(x_next)
+        x, z, g = x_next, kept + g_next - g, g_next
+        np.testing.assert_array_equal(there[0][t], x)
+        np.testing.assert_array_equal(there[1][t], z)
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(5))
 def test_what_some_nodes_gain_the_others_lose(name, seed):
@@ -265,7 +309,7 @@ def test_where_all_agree_nothing_flows_at_all():
     """Differences of equal numbers are zero to the last bit, however the weights round."""
     net = network(2, n=7, dim=2)
     laplacian = np.eye(net.n) - net.W
-    differ = rounds.differences(lambda said: laplacian @ said)
+    differ = rounds.differences(lambda said, out: np.matmul(laplacian, said, out))
     (heard,) = differ((np.full((7, 2), 0.1),))
     assert not heard.any()
 

@@ -116,8 +116,10 @@ def test_weights_of_known_graphs_are_known():
 def test_mixing_is_multiplication_by_the_weights_in_every_form(graph, dim):
     source = np.random.default_rng(0).standard_normal((graph.n, dim))
     kept = source.copy()
-    target = mixing.mixer(graph.weights())(source)
+    target = mixing.mixer(graph.weights())(source, None)
     np.testing.assert_allclose(target, graph.weights().toarray() @ source, rtol=0, atol=1e-14)
+    written = mixing.mixer(graph.weights())(source, np.empty_like(source))
+    np.testing.assert_array_equal(written, target)
     np.testing.assert_array_equal(source, kept)
     np.testing.assert_allclose(target.mean(axis=0), source.mean(axis=0), rtol=0, atol=1e-14)
 

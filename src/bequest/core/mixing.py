@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -95,15 +96,18 @@ def laplacian(weights: csr_array) -> csr_array:
     return csr_array(eye_array(weights.shape[0]) - weights)
 
 
-def mixer(weights: csr_array) -> Callable[[Matrix], Matrix]:
-    """Return ``mix(source)`` = W @ source, in the form that is faster here."""
+def mixer(weights: csr_array) -> Callable[[Matrix, Matrix | None], Matrix]:
+    """Return ``mix(source, out)`` = W @ source, in the form that is faster here.
+
+    It may be in ``out``, if that is an array, and is in one of its own otherwise.
+    """
     nodes = weights.shape[0]
     # A dense product streams through memory; it wins on few nodes and on crowded graphs.
     if nodes <= DENSE_NODES or weights.nnz > nodes * nodes / 8:
         dense: Matrix = np.ascontiguousarray(weights.toarray())
-        return dense.__matmul__
+        return partial(np.matmul, dense)
 
-    def mix_sparse(source: Matrix) -> Matrix:
+    def mix_sparse(source: Matrix, out: Matrix | None) -> Matrix:  # noqa: ARG001 - SciPy has none
         mixed: Matrix = weights @ source
         return mixed
 

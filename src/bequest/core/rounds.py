@@ -6,21 +6,30 @@ s = z - grad h(x) gains at one node it loses at another.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from bequest.core.arrays import Matrix, Tensor, Vector
     from bequest.core.legacy import Legacy
     from bequest.core.methods.base import Local, Method
 
     Gradient = Callable[[Matrix, Matrix], None]
-    Mix = Callable[[Matrix], Matrix]
+    Mix = Callable[[Matrix, Matrix | None], Matrix]
 
-    Hear = Callable[[tuple[Matrix, ...]], tuple[Matrix, ...]]
+
+class Hear(Protocol):
+    """What makes what nodes hear of what they say."""
+
+    def __call__(
+        self, said: tuple[Matrix, ...], out: tuple[Matrix, ...] = ()
+    ) -> tuple[Matrix, ...]:
+        """Return it, an array for each that was said; ``out`` may be used for the first ones."""
+
 
 # Rounds for which a landmark is near enough.
 _NEAR = 16
@@ -50,14 +59,24 @@ def advance(
     Deviates: the local track of alg:lgt is communication free and only read at a departure, so
     it is computed there (anchors.local_track), for the leaver alone.
     """
-    room = np.empty_like(X[0])
+    room, spare = np.empty_like(X[0]), np.empty_like(X[0])
     slots = list(zip(X, Z, G, strict=True))
     x, z, g = slots[0]
+    stays = False  # what was heard first is the next x, as in gradient tracking
     for t, (x_next, z_next, g_next) in enumerate(slots[1 : rounds + 1], start=after + 1):
         now = method.at(local, t)
         said = method.message(x, z, now, room)
-        there, kept = method.advance(x, z, said, hear(said), now, x_next)
+        # What is heard is written where it will be needed, if this round is like the one before.
+        if stays:
+            heard = hear(said, (x_next, z_next))
+            there, kept = method.advance(x, z, said, heard, now, spare)
+        else:
+            heard = hear(said, (z_next, spare))
+            there, kept = method.advance(x, z, said, heard, now, x_next)
         if there is not x_next:
+            stays = there is heard[0]
+            if np.may_share_memory(kept, x_next):
+                kept = kept.copy()
             x_next[...] = there
         gradient(x_next, g_next)
         np.subtract(np.add(kept, g_next, z_next), g, z_next)
@@ -115,10 +134,10 @@ def _of_its_own(found: Matrix, taken: tuple[Matrix, ...]) -> Matrix:
 def averages(mix: Mix) -> Hear:
     """Return W times what nodes say; ``mix`` is that product."""
 
-    def hear(said: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
-        if len(said) == 2:  # in small networks a loop costs as much as an addition
-            return mix(said[0]), mix(said[1])
-        return tuple([mix(one) for one in said])
+    def hear(said: tuple[Matrix, ...], out: tuple[Matrix, ...] = ()) -> tuple[Matrix, ...]:
+        if len(said) == len(out) == 2:  # in small networks a loop costs as much as an addition
+            return mix(said[0], out[0]), mix(said[1], out[1])
+        return tuple([mix(one, there) for one, there in _each(said, out)])
 
     return hear
 
@@ -134,18 +153,28 @@ def differences(product: Mix) -> Hear:
     near: list[Matrix] = []
     room, left = np.empty(0), 0
 
-    def hear(said: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
+    def hear(said: tuple[Matrix, ...], out: tuple[Matrix, ...] = ()) -> tuple[Matrix, ...]:
         nonlocal near, room, left
         if not left:
             near = [np.broadcast_to(one[0], one.shape).copy() for one in said]
             room, left = np.empty_like(said[0]), _NEAR
         left -= 1
         if len(said) == 1:
-            return (product(np.subtract(said[0], near[0], room)),)
-        pairs = zip(said, near, strict=True)
-        return tuple([product(np.subtract(one, mark, room)) for one, mark in pairs])
+            there = out[0] if out else None
+            return (product(np.subtract(said[0], near[0], room), there),)
+        marked = zip(_each(said, out), near, strict=True)
+        return tuple(
+            [product(np.subtract(one, mark, room), there) for (one, there), mark in marked]
+        )
 
     return hear
+
+
+def _each(
+    said: tuple[Matrix, ...], out: tuple[Matrix, ...]
+) -> Iterator[tuple[Matrix, Matrix | None]]:
+    """Return what was said with where to write what is heard of it; the last ones have no place."""
+    return zip(said, chain(out, repeat(None)))  # noqa: B905 - the second has no end
 
 
 def surplus(z: Vector, gradient: Vector) -> Vector:

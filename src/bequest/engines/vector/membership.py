@@ -161,8 +161,9 @@ class Membership:
 
     def _inherit(self, heir: int, legacy: Legacy) -> Vector:
         """Let a node remember that, too; return what its gradient gains."""
-        objective = self.plan.problem.objective(heir)
-        legacy = legacy.drawn_by(lambda part: evaluated(part, objective))
+        if legacy.samples:
+            objective = self.plan.problem.objective(heir)
+            legacy = legacy.drawn_by(lambda part: evaluated(part, objective))
         row, held = self._rows[heir], self.legacies.get(heir, Legacy.zero(legacy.dim))
         self.legacies[heir] = whole = held + legacy
         # In the order of a real node, which knows what it holds before and after.

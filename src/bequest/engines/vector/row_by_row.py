@@ -87,18 +87,19 @@ def hear(weights: csr_array, coupling: float, *, differences: bool) -> Hear:
     # What was heard in a round is the state of the next one: two sets take turns.
     sets: list[list[Matrix]] = [[], []]
 
-    def averages(said: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
+    def averages(said: tuple[Matrix, ...], out: tuple[Matrix, ...] = ()) -> tuple[Matrix, ...]:
+        _ = out
         dim = said[0].shape[1]
         if len(said) * dim <= mixing.LONG_MESSAGE:
             beside = np.concatenate(said, axis=1)
             near = zip(shares, orders, strict=True)
-            heard = np.array([np.array(share).dot(beside[order]) for share, order in near])
-            return tuple([heard[:, k * dim : (k + 1) * dim] for k in range(len(said))])
+            both = np.array([np.array(share).dot(beside[order]) for share, order in near])
+            return tuple([both[:, k * dim : (k + 1) * dim] for k in range(len(said))])
         sets.reverse()
         if not sets[0]:
             sets[0].extend(np.empty_like(one) for one in said)
-        for one, out in zip(said, sets[0], strict=True):
-            mixing.weigh_all(shares, orders, one, out)
+        for one, heard in zip(said, sets[0], strict=True):
+            mixing.weigh_all(shares, orders, one, heard)
         return tuple(sets[0])
 
     return averages
@@ -111,8 +112,9 @@ def _differences(places: list[dict[int, float]], coupling: float) -> Hear:
     ]
     room: list[Matrix] = []  # large arrays are dear to come by: these serve for all rounds
 
-    def listen(said: tuple[Matrix, ...]) -> tuple[Matrix, ...]:
+    def listen(said: tuple[Matrix, ...], out: tuple[Matrix, ...] = ()) -> tuple[Matrix, ...]:
         """Listen to all vectors of a message at once, as they lie in it."""
+        _ = out
         nodes, dim = said[0].shape
         if not room:
             most = max(len(order) for order, _ in pulls)
