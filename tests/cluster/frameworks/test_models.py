@@ -33,7 +33,7 @@ def test_the_same_bits_as_on_a_virtual_network(machines, driver, framework, will
     driver(machines)
     views = []
     asked = silos.arguments(framework, will, EVENTS, rounds=45)
-    engine = Ray(nodes_per_host=silos.NODES_PER_HOST, watch=views.append)
+    engine = Ray(nodes_per_host=silos.NODES_PER_HOST, startup=silos.STARTUP, watch=views.append)
     run = bq.solve(**asked, engine=engine)
     loop = bq.solve(**asked, engine=Loop(hosts=domains(views[0])))
     assert same(run, loop)
@@ -46,7 +46,7 @@ def test_a_run_of_networks_is_resumed_in_the_middle(machines, tmp_path):
     record = tmp_path / "run.record"
     words = [sys.executable, silos.__file__, machines.address, "networks", str(record)]
     running = subprocess.Popen(words, cwd=Path(silos.__file__).parent)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + silos.STARTUP
     while reached(record) < 100:
         assert running.poll() is None, "the program has ended"
         assert time.monotonic() < deadline
@@ -57,6 +57,7 @@ def test_a_run_of_networks_is_resumed_in_the_middle(machines, tmp_path):
     engine = Ray(
         machines.address,
         nodes_per_host=silos.NODES_PER_HOST,
+        startup=silos.STARTUP,
         name="networks",
         record=record,
         resume=True,
