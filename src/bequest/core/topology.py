@@ -5,6 +5,7 @@ A network is a mapping node -> set of neighbours. The functions that change it s
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
@@ -71,10 +72,7 @@ def choose_buddies(
         count: how many buddies there are to be.
         domains: node -> what it can fail together with, the smallest first.
     """
-    ids = sorted(network)
-    turn = ids.index(node)
-    upward = ids[turn + 1 :] + ids[:turn]
-    line = sorted(upward, key=lambda other: other not in network[node])
+    near = network[node]
     own, taken = set(domains(node)), Counter[Hashable]()
 
     def is_free(other: int) -> bool:
@@ -85,10 +83,21 @@ def choose_buddies(
         return [(place in own, taken[place]) for place in domains(other)]
 
     buddies: list[int] = []
+    line: list[int] = []
+    # Where there are enough hosts, the neighbours will do, and the others need not be put in line.
+    for group in (near, network.keys() - near - {node}):
+        if len(buddies) == count:
+            return tuple(buddies)
+        ids = sorted(group)
+        turn = bisect(ids, node)
+        for other in ids[turn:] + ids[:turn]:
+            if len(buddies) < count and is_free(other):
+                taken.update(domains(other))
+                buddies.append(other)
+            else:
+                line.append(other)
     while line and len(buddies) < count:
-        best = next(filter(is_free, line), None)
-        if best is None:
-            best = min(line, key=crowding)  # the first in line of the least crowded
+        best = min(line, key=crowding)  # the first in line of the least crowded
         line.remove(best)
         taken.update(domains(best))
         buddies.append(best)

@@ -14,6 +14,8 @@ from bequest.protocol.scrutiny import is_order
 from bequest.protocol.states import FOR_THE_STEWARD, NEXT, ORDERS, TABLE, State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bequest.protocol.events import Effect
     from bequest.protocol.states import Turn
 
@@ -37,12 +39,11 @@ class Dispatcher:
         # The latest attempt at a change, and the latest steward, that it has heard of.
         self._attempt = self._term = 0
         self._early: list[Received] = []
-        self._actions = {
-            state: {
-                kind: getattr(self, name) for (there, kind), name in TABLE.items() if there is state
-            }
-            for state in State
+        self._actions: dict[State, dict[type[m.Message], Callable[..., list[Effect]]]] = {
+            state: {} for state in State
         }
+        for (state, kind), name in TABLE.items():
+            self._actions[state][kind] = getattr(self, name)
 
     def _turn(self, turn: Turn) -> None:
         """Go to the next state."""
@@ -50,7 +51,11 @@ class Dispatcher:
 
     def _receive(self, event: Received) -> list[Effect]:
         sender, message = event
-        if sender == m.STEWARD:
+        kind = type(message)
+        if sender >= 0:
+            if kind in ORDERS:
+                return self._blame(event, "only the steward may say that")
+        elif sender == m.STEWARD:
             if not isinstance(message, m.Order):
                 return self._drop(event, "the steward does not say that")
             if not is_order(message, self.ident):
@@ -58,14 +63,11 @@ class Dispatcher:
             if message.term < self._term:
                 return self._drop(event, "of an earlier steward")
             self._term = message.term
-        elif sender < 0:
+        else:
             return self._drop(event, "no node has that number")
-        elif type(message) in ORDERS:
-            return self._blame(event, "only the steward may say that")
-        act = self._actions[self.state].get(type(message))
+        act = self._actions[self.state].get(kind)
         if act is not None:
-            effects: list[Effect] = act(sender, message)
-            return effects
+            return act(sender, message)
         if isinstance(message, FOR_THE_STEWARD):
             return self._blame(event, "only the steward may be told that")
         return self._drop(event, f"not expected when {self.state}")

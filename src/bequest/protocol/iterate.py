@@ -170,12 +170,13 @@ class Iterate:
             restart: whether trackers begin anew.
             fresh: whether it is the node's first epoch.
         """
-        push = surplus
-        if self._carries or not inherited.is_zero:
+        push, changes = surplus, inherited is not self._inherited
+        if self._carries or (changes and not inherited.is_zero):
             # The own loss is not asked again: a stochastic one would give another answer.
             change = inherited.gradient(self.x) - self._inherited.gradient(self.x)
             self.g, push = self.g + change, push + change
-        self.inherited = inherited
+        if changes:
+            self.inherited = inherited
         if restart:
             self.z = self.g.copy()
         elif not fresh:  # a fresh one has come in with the tracker that it needs

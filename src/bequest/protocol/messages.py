@@ -11,11 +11,15 @@ whatever belongs to an abandoned attempt is recognised.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from bequest.core.farewell import Farewell
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bequest.core.arrays import Vector
     from bequest.core.legacy import Legacy
 
@@ -229,13 +233,14 @@ class Begin:
     term: int = 0
 
     @property
+    def members(self) -> Iterator[int]:
+        """Every member of the epoch."""
+        return map(itemgetter(0), self.roster)
+
+    @property
     def named(self) -> list[int]:
         """Every node in the roster: the members, and those that they have inherited."""
-        named = [member for member, _ in self.roster]
-        for _, inside in self.roster:
-            if inside:
-                named += inside
-        return named
+        return [*self.members, *chain.from_iterable(map(itemgetter(1), self.roster))]
 
 
 @dataclass(frozen=True, slots=True)

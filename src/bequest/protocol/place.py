@@ -66,8 +66,8 @@ class Place:
         order = sorted({*arrange.neighbours, ident})
         self._own_row = order.index(ident)
         # Of short messages: arrays of one shape are subtracted much faster.
-        short = width <= mixing.LONG_MESSAGE
-        self._own_rows = np.full(len(order), self._own_row) if short else None
+        several = differences and width <= mixing.LONG_MESSAGE
+        self._own_rows = np.full(len(order), self._own_row) if several else None
         self._differences = differences
         rows = {node: row for row, node in enumerate(order)}
         self.row_of = {node: rows[node] for node in self.talks_to}
@@ -116,7 +116,8 @@ class Place:
 
     def couple(self, coupling: float) -> None:
         """Say what differences are multiplied with before they are heard."""
-        self._pull = coupling * self.weights
+        if self._differences:
+            self._pull = coupling * self.weights
 
     def contribute(self, t: int, payload: Vector) -> None:
         """Put the node's own message beside those of its neighbours."""

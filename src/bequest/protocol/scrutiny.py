@@ -31,8 +31,10 @@ _MOST_DRAWN = 1 << 25
 def are_others(ids: Iterable[int], ident: int) -> bool:
     """Whether these are the numbers of nodes, none of them twice, and not that one."""
     listed = list(ids)
+    if not listed:
+        return True
     unique = set(listed)
-    return len(unique) == len(listed) and ident not in unique and min(unique, default=0) >= 0
+    return len(unique) == len(listed) and ident not in unique and min(unique) >= 0
 
 
 # --- what nodes send each other ----------------------------------------------------------------
@@ -104,7 +106,7 @@ def _is_arrangement(arrange: m.Arrange, ident: int) -> bool:
     # A tree: no node hears from the one that it tells.
     tells = () if arrange.sums_to is None else (arrange.sums_to,)
     named.append((*(arrange.sums_from or ()), *tells))
-    if arrange.round < 0 or not all(are_others(ids, ident) for ids in named):
+    if arrange.round < 0 or not all(are_others(ids, ident) for ids in named if ids):
         return False
     if arrange.neighbours is None:
         alone = not any((arrange.weights, arrange.buddies, arrange.wards))
@@ -203,12 +205,12 @@ def _is_present(node: int, place: m.Arrange, begin: m.Begin) -> bool:
 
 def has_place(node: int, place: m.Arrange, begin: m.Begin) -> bool:
     """Whether what a node has prepared is its place in the epoch that begins, or its leave."""
-    members = {member for member, _ in begin.roster}
     if place.neighbours is None:
-        return node not in members
-    fits = members >= {node, *place.neighbours, *place.buddies, *place.wards}
-    return fits and place.round <= begin.until
+        return node not in begin.members
+    # Every member asks that about all members: no set of them is made.
+    absent = {node, *place.neighbours, *place.buddies, *place.wards}.difference(begin.members)
+    return not absent and place.round <= begin.until
 
 
 def _are_among(ids: tuple[int, ...], others: Collection[int]) -> bool:
-    return len(set(ids)) == len(ids) and all(node in others for node in ids)
+    return not ids or (len(set(ids)) == len(ids) and all(node in others for node in ids))

@@ -271,7 +271,7 @@ class Steward:
 
     def _on_halted(self, sender: int, message: m.Halted) -> list[Effect]:
         present, change = self.present, self._change
-        if sender not in present.alive:
+        if sender not in present.network or sender in present.dead:
             return [Dropped(sender, "Halted", "not a member")]
         going = self.phase in (Phase.RUNNING, Phase.BEGINNING)
         by_itself = going and message.epoch == present.number

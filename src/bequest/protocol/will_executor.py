@@ -70,7 +70,8 @@ class WillExecutor:
         """Decide by that pace from now on, if there is one."""
         if pace is not None:
             step = self._iterate.method.own_step(pace, self._iterate.objective.curvature.b)
-            self.setting = replace(self.setting, step=step)
+            if step != self.setting.step:
+                self.setting = replace(self.setting, step=step)
 
     def renew(self, members: int) -> Checkpointed:
         """Make another checkpoint, in an epoch of so many members."""

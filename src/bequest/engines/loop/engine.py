@@ -134,17 +134,18 @@ class Execution:
         """Run to the end, or until the iterates escape."""
         self.start()
         world, recorder = self.world, self.supervisor.recorder
-        network, step = world.network, world.step
+        step = world.step
         assert recorder is not None  # noqa: S101 - one process sees every node here
         while recorder.is_bounded:
-            if not network:
+            if self._outages and world.network:
+                self._let_hosts_die()
+            if not step():
                 if self.is_over:
                     break
                 self.let_the_world_move()
-            if self._outages:
-                self._let_hosts_die()
-            step()
-            if self.crashing:
+                if not world.network:
+                    raise world.stall()
+            elif self.crashing:
                 self.let_planned_crashes_happen()
         outcome = self.outcome()
         if self._news is not None:
@@ -221,7 +222,7 @@ class Execution:
         commands = supervisor.observe(process, effect)
         if commands:
             self._carry_out(commands)
-        if isinstance(effect, Completed):
+        if type(effect) is Completed:
             if self._planned_crashes:
                 self._crash_if_planned(process, effect.round)
             recorder = supervisor.recorder

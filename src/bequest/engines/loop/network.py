@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from bequest.protocol.events import Input
 
+_new = tuple.__new__
+
 # An error names so many hosts at most.
 _LISTED = 20
 
@@ -168,11 +170,10 @@ class VirtualNetwork:
 
     def send(self, sender: int, receiver: int, event: Input, *, after: float = 0.0) -> None:
         """Put an event on its way."""
-        self._numbers += 1
+        self._numbers = number = self._numbers + 1
         if self._is_calm and not after:
             # Delivery(...) comes to this, and takes twice as long.
-            under_way = tuple.__new__(Delivery, (self.time, self._numbers, sender, receiver, event))
-            self._line.append(under_way)
+            self._line.append(_new(Delivery, (self.time, number, sender, receiver, event)))
             return
         copies = 2 if self._rng.random() < self._weather.duplication else 1
         for _ in range(copies):
@@ -189,11 +190,14 @@ class VirtualNetwork:
         ahead = [queue[0].time for queue in (self._line, self._heap) if queue]
         return min(ahead, default=self.time)
 
-    def next(self) -> Delivery:
-        """Take out what arrives next."""
-        if self._line and (not self._heap or self._line[0].time <= self._heap[0].time):
-            return self._line.popleft()
-        delivery = heapq.heappop(self._heap)
+    def next(self) -> Delivery | None:
+        """Take out what arrives next, if anything is under way."""
+        line, heap = self._line, self._heap
+        if line and (not heap or line[0].time <= heap[0].time):
+            return line.popleft()
+        if not heap:
+            return None
+        delivery = heapq.heappop(heap)
         self.time = max(self.time, delivery.time)
         return delivery
 

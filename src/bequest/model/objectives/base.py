@@ -288,8 +288,9 @@ class Objective(ABC):
 
     def gradient(self, x: ArrayLike) -> Vector:
         """Return grad f(x)."""
-        out = np.empty((1, self.dim))
-        self._alone.gradients(self._row(x), out)
+        row = self._row(x)
+        out = np.empty(row.shape)
+        self._alone.gradients(row, out)
         return out.reshape(-1)
 
     def hvp(self, x: ArrayLike, v: ArrayLike) -> Vector:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from bequest.core.arrays import frozen, is_whole
+from bequest.core.arrays import frozen, is_fixed, is_whole
 from bequest.core.legacy import Legacy
 from bequest.errors import InvalidWill
 from bequest.model.wills.base import Bequest, Choice
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bequest.model.wills.base import Estate, Will
 
 CHOICES: tuple[str, ...] = get_args(Choice)
+_ONE_OF = f"Use one of {', '.join(CHOICES)}."
 _RETURN = "Return Bequest(choice, why, legacy, anchor) of bequest.wills from decide."
 
 
@@ -47,7 +48,12 @@ def decision(will: Will, estate: Estate) -> Bequest:
         )
     bequest = guarded(will, bequest, estate)
     # What is on record must not change behind its back.
-    return bequest if bequest.anchor is None else replace(bequest, anchor=frozen(bequest.anchor))
+    anchor = bequest.anchor
+    if anchor is None or (
+        type(anchor) is np.ndarray and anchor.dtype == float and is_fixed(anchor)
+    ):
+        return bequest
+    return replace(bequest, anchor=frozen(anchor))
 
 
 def _objection(bequest: object, estate: Estate) -> tuple[str, str] | None:
@@ -57,7 +63,7 @@ def _objection(bequest: object, estate: Estate) -> tuple[str, str] | None:
         return f"{_named(bequest)}, not a Bequest", _RETURN
     whole = bequest.rank is None or is_whole(bequest.rank, least=0)
     for name, right, remedy in (
-        ("choice", _is_one_of(bequest.choice, CHOICES), f"Use one of {', '.join(CHOICES)}."),
+        ("choice", _is_one_of(bequest.choice, CHOICES), _ONE_OF),
         ("restart", type(bequest.restart) is bool, "Use True or False."),
         ("why", _is_text(bequest.why), "Say why in a text."),
         ("rank", whole, "Use a whole number >= 0, or None."),
@@ -128,6 +134,8 @@ def _about_legacy(bequest: Bequest, estate: Estate) -> tuple[str, str] | None:
 def _about_accounts(bequest: Bequest, dim: int) -> tuple[str, str] | None:
     for name in ("bounds", "predicted", "branches"):
         account = getattr(bequest, name)
+        if type(account) is dict and not account:
+            continue  # the usual case: nodes ask their wills at every checkpoint
         if not (isinstance(account, Mapping) and all(_is_one_of(c, CHOICES) for c in account)):
             return (
                 f"a Bequest with {name}={account!r}",
