@@ -1,10 +1,12 @@
-"""Processes on a virtual network: what a new steward is told."""
+"""Processes on a virtual network: what a new steward is told, and what a run says that stalls."""
 
 import numpy as np
+import pytest
 from simulation.stewards import replace_steward
 
 import bequest as bq
 from bequest.engines.loop.engine import Execution, Loop
+from bequest.errors import Stalled
 from bequest.model.events import Changes
 from bequest.model.optima import Optima
 from bequest.model.plan import Plan
@@ -78,3 +80,11 @@ def test_a_new_steward_hears_of_nobody_who_can_answer():
     replace_steward(run)
     verdicts = [verdict for verdict in run.supervisor.incarnations.verdicts if verdict.node == 1]
     assert told == [(STEWARD, verdict) for verdict in verdicts]
+
+
+def test_a_network_that_stays_silent_is_said_to():
+    """Not an empty queue, and not a loop that never ends."""
+    run = execution({}, absent=frozenset())
+    run.start = run.let_the_world_move = lambda: None
+    with pytest.raises(Stalled, match="Nothing is under way"):
+        run.run()

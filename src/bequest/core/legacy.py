@@ -219,7 +219,8 @@ class Legacy:
         arrays = (self.p, self.factor, self.weights)
         scalars = math.isfinite(self.eta) and math.isfinite(self.c)
         told = all(part.is_finite for part in self.samples)
-        return told and scalars and all(bool(np.isfinite(array).all()) for array in arrays)
+        numbers = (bool(np.isfinite(array).all()) for array in arrays if array.size)
+        return told and scalars and all(numbers)
 
     @property
     def is_zero(self) -> bool:
