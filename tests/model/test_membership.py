@@ -827,3 +827,13 @@ def test_what_is_left_beside_a_compressed_memory_is_never_called_exact():
     held = run.inherited[4]
     assert held.blended == {5}
     assert np.linalg.eigvalsh(held.hessian())[0] > -1e-9
+
+
+def test_a_run_says_at_a_glance_which_nodes_it_has_forgotten():
+    problem = bq.problems.quadratics(n=4, dim=2, mu=1.0, L=4.0, seed=0)
+    wills = {None: bq.wills.Consensus(), 2: bq.wills.Classic()}
+    leaving = [bq.Departure(1, 5), bq.Departure(2, 8)]
+    run = bq.solve(problem, bq.graphs.complete(4), rounds=20, departures=leaving, will=wills)
+    assert "departures=2, forgotten=[2]" in repr(run)
+    run = bq.solve(problem, bq.graphs.complete(4), rounds=20, departures=leaving[:1])
+    assert "forgotten" not in repr(run)

@@ -221,8 +221,9 @@ class Run(Shown):
 
     def __repr__(self) -> str:
         changes = f", changes={len(self.changes)}" if self.changes else ""
+        lost = f", forgotten={list(self.lost)}" if self.lost else ""
         end = "" if self.trajectory.error is None else f", error={self.trajectory.error[-1]:.3g}"
         return (
             f"Run({self.status}, rounds={self.rounds}, survivors={len(self.survivors)}, "
-            f"departures={len(self.departures)}{changes}{end})"
+            f"departures={len(self.departures)}{lost}{changes}{end})"
         )

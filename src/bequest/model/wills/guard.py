@@ -17,6 +17,7 @@ The constants were chosen on seeds 100 to 114 of `reproduce networks`, whose tab
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 # Of the whole way in the last rounds: more is too early for any quadratic, less is settled.
 _HARDLY_BEGUN, _SETTLED = 1 / 2, 1 / 100
-# From this cosine on the way of all is the node's own.
-_AGREED = 1 / 8
+# From this cosine on the way of all is the node's own, where there are ten nodes. Were the slopes
+# of n nodes at right angles, each would have a cosine of 1/sqrt(n) with their sum: its own part.
+_AGREED, _NODES = 1 / 8, 10
 
 
 def guarded(will: Will, bequest: Bequest, estate: Estate) -> Bequest:
@@ -67,12 +69,12 @@ def _objection(estate: Estate, haste: float) -> str | None:
     if haste <= _SETTLED:
         return None
     agreement = _agreement(estate)
-    if agreement <= _AGREED:
+    if agreement <= _AGREED * math.sqrt(_NODES / estate.setting.n):
         return None
     return (
         f"{ROUNDS} rounds at its pace are {haste:.0%} of its way so far, so it has not settled, "
         f"and the others lead where its own loss does (cosine {agreement:.2f}), "
-        "so that they hardly miss it"
+        "so that they may hardly miss it"
     )
 
 
