@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-_MOST_EXAMPLES = 5
 _NOTE = "<!-- Written by `make pages`; change the source instead. -->"
 # Where the diagrams of a page come from: <!-- from ARCHITECTURE.md: heading -->.
 _BORROWED = re.compile(r"(<!-- from ARCHITECTURE\.md: (.+?) -->\n)```mermaid\n.*?```", re.DOTALL)
@@ -50,7 +49,8 @@ def errors_page() -> str:
         ),
         "```",
         "",
-        "In the texts below `...` stands for what differs from case to case.",
+        "Below are the texts as the source has them, those of models of torch and JAX among them;",
+        "`...` stands for what differs from case to case.",
     ]
     for kind in _tree(errors.BequestError):
         base = kind.__mro__[1].__name__
@@ -74,7 +74,7 @@ def _cell(text: str) -> str:
 
 
 def _texts() -> dict[str, list[tuple[str, str]]]:
-    """Return, by the name of an error, some of what it says and advises where it is raised."""
+    """Return, by the name of an error, what it says and advises where it is raised."""
     names = {kind.__name__ for kind in _tree(errors.BequestError)}
     found: dict[str, list[tuple[str, str]]] = {}
     for path in sorted((ROOT / "src" / "bequest").rglob("*.py")):
@@ -86,7 +86,7 @@ def _texts() -> dict[str, list[tuple[str, str]]]:
                 continue
             what, remedy = _text(call.args[0]), _text(remedies[0])
             told = found.setdefault(call.func.id, [])
-            if what and remedy and (what, remedy) not in told and len(told) < _MOST_EXAMPLES:
+            if what and remedy and (what, remedy) not in told:
                 told.append((what, remedy))
     return found
 

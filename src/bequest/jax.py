@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bequest import extras
 from bequest.errors import InvalidObjective
-from bequest.model.objectives.model_checks import check_backend, check_pair, check_precision
+from bequest.model.objectives.model_checks import (
+    check_backend,
+    check_pair,
+    check_precision,
+    check_scalar,
+    speaking_of,
+)
 from bequest.model.objectives.network import Network
 
 extras.need("jax", what="bequest.jax")
@@ -48,6 +54,7 @@ class Silo(Network):
         seed: of that choice.
         full_every: take all samples every so many rounds, against the noise of the others.
         curvature: the range of the loss's curvature, if it is known; a may be below zero.
+        name: what the node is called, in what is said about it and in the problem.
 
     ``run.model`` is the pytree that the survivors agree on.
     """
@@ -64,25 +71,39 @@ class Silo(Network):
         seed: int = 0,
         full_every: int | None = None,
         curvature: Curvature | tuple[float, float] | None = None,
+        name: str | None = None,
     ) -> None:
-        if not callable(loss) or not (predict is None or callable(predict)):
-            raise InvalidObjective(
-                f"The loss is a {type(loss).__name__}.",
-                remedy="Pass a pure function loss(params, (inputs, targets)).",
+        with speaking_of(name):
+            backend = _backend(loss, predict, params, data)
+            super().__init__(
+                backend,
+                l2=l2,
+                batch=batch,
+                seed=seed,
+                full_every=full_every,
+                curvature=curvature,
+                name=name,
             )
-        kinds = {str(jnp.asarray(leaf).dtype) for leaf in jax.tree.leaves(params)}
-        called = getattr(loss, "__name__", "the loss")
-        check_precision(kinds, called)
-        backend = _Jax(loss, predict, params, *_arrays(data), None)
-        check_backend(backend, called)
-        super().__init__(
-            backend,
-            l2=l2,
-            batch=batch,
-            seed=seed,
-            full_every=full_every,
-            curvature=curvature,
+
+
+def _backend(
+    loss: Callable[..., Any],
+    predict: Callable[..., Any] | None,
+    params: Any,  # noqa: ANN401 - any pytree
+    data: Any,  # noqa: ANN401
+) -> _Jax:
+    """Return the model on these samples, once it has passed all checks."""
+    if not callable(loss) or not (predict is None or callable(predict)):
+        raise InvalidObjective(
+            f"The loss is a {type(loss).__name__}.",
+            remedy="Pass a pure function loss(params, (inputs, targets)).",
         )
+    kinds = {str(jnp.asarray(leaf).dtype) for leaf in jax.tree.leaves(params)}
+    called = getattr(loss, "__name__", "the loss")
+    check_precision(kinds, called)
+    backend = _Jax(loss, predict, params, *_arrays(data), None)
+    check_backend(backend, called)
+    return backend
 
 
 class _Jax:
@@ -174,7 +195,8 @@ class _Jax:
     def output_shape(self, x: Vector, rows: Indices) -> tuple[int, ...] | None:
         if self.predict is None:
             return None
-        return tuple(self._programs.outputs(self._point(x), self.inputs[rows]).shape)
+        outputs = self._programs.outputs(self._point(x), self.inputs[rows])
+        return getattr(outputs, "shape", None)  # a pytree of several has none
 
     # --- samples --------------------------------------------------------------------------
 
@@ -219,8 +241,11 @@ class _Programs:
 
     def _mean(self, x: Any, inputs: Any, targets: Any) -> Any:  # noqa: ANN401
         if self._predict is None:
-            return self._loss(self._back(x), (inputs, targets))
-        return self._loss(self.outputs(x, inputs), targets)
+            found = self._loss(self._back(x), (inputs, targets))
+        else:
+            found = self._loss(self.outputs(x, inputs), targets)
+        check_scalar(jnp.shape(found))
+        return found
 
     def _total(self, x: Any, inputs: Any, targets: Any, weights: Any) -> Any:  # noqa: ANN401
         """Return the mean loss, or the weighted sum of the losses of single samples."""

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bequest import extras
 from bequest.errors import InvalidObjective
+from bequest.model.objectives.loaders import Samplers, read_all, read_loader
 from bequest.model.objectives.model_checks import (
     check_backend,
     check_pair,
     check_precision,
-    read_all,
+    check_scalar,
+    speaking_of,
 )
 from bequest.model.objectives.network import Network
 
@@ -28,7 +30,7 @@ extras.need("torch", what="bequest.torch")
 import numpy as np  # noqa: E402 - after the check
 import torch  # noqa: E402
 from torch.func import functional_call, grad, jvp, vjp, vmap  # noqa: E402
-from torch.nn.modules.batchnorm import _NormBase  # noqa: E402
+from torch.nn.modules.batchnorm import _BatchNorm  # noqa: E402
 from torch.nn.modules.dropout import _DropoutNd  # noqa: E402
 
 if TYPE_CHECKING:
@@ -53,13 +55,15 @@ class Silo(Network):
     Args:
         model: the module, the same architecture on every node; a copy of it is kept.
         loss: ``loss(outputs, targets)``, the mean over a batch, as in torch.nn.functional.
-        data: a pair of tensors (inputs, targets), a dataset, or a DataLoader, whose dataset and
-            batch size are taken: the key of a round chooses its samples, not the loader.
+        data: a pair of tensors (inputs, targets), a dataset, or a DataLoader, whose batch size and
+            dataset are taken, or what a SubsetRandomSampler has the indices of: the key of a round
+            chooses its samples, not the loader.
         l2: adds l2/2 times the squared length of the parameters.
         batch: how many samples a round takes; None for all, or as many as the loader does.
         seed: of that choice.
         full_every: take all samples every so many rounds, against the noise of the others.
         curvature: the range of the loss's curvature, if it is known; a may be below zero.
+        name: what the node is called, in what is said about it and in the problem.
 
     ``run.model`` is the state_dict that the survivors agree on.
     """
@@ -75,26 +79,40 @@ class Silo(Network):
         seed: int = 0,
         full_every: int | None = None,
         curvature: Curvature | tuple[float, float] | None = None,
+        name: str | None = None,
     ) -> None:
-        _check_module(model)
-        if not callable(loss):
-            raise InvalidObjective(
-                f"The loss is a {type(loss).__name__}.",
-                remedy="Pass a function of (outputs, targets), such as "
-                "torch.nn.functional.cross_entropy.",
+        with speaking_of(name):
+            backend, loaded = _backend(model, loss, data, batch)
+            super().__init__(
+                backend,
+                l2=l2,
+                batch=loaded,
+                seed=seed,
+                full_every=full_every,
+                curvature=curvature,
+                name=name,
             )
-        inputs, targets, loaded = _tensors(data, batch)
-        _check_samples(model, inputs, targets)
-        backend = _Torch(deepcopy(model).eval(), loss, inputs, targets, None)
-        check_backend(backend, f"a {type(model).__name__}")
-        super().__init__(
-            backend,
-            l2=l2,
-            batch=loaded,
-            seed=seed,
-            full_every=full_every,
-            curvature=curvature,
+
+
+def _backend(
+    model: torch.nn.Module,
+    loss: Loss,
+    data: Any,  # noqa: ANN401 - tensors, a dataset or a loader
+    batch: int | None,
+) -> tuple[_Torch, int | None]:
+    """Return the model on these samples, once all is checked, and how many a round takes."""
+    _check_module(model)
+    if not callable(loss):
+        raise InvalidObjective(
+            f"The loss is a {type(loss).__name__}.",
+            remedy="Pass a function of (outputs, targets), such as "
+            "torch.nn.functional.cross_entropy.",
         )
+    inputs, targets, loaded = _tensors(data, batch)
+    _check_samples(model, inputs, targets)
+    backend = _Torch(deepcopy(model).eval(), loss, inputs, targets, None)
+    check_backend(backend, f"a {type(model).__name__}")
+    return backend, loaded
 
 
 class _Torch:
@@ -199,6 +217,7 @@ class _Torch:
         """Return the loss of a batch times its share, or with a weight per sample."""
         if not isinstance(share, torch.Tensor):
             found = self.loss(outputs, targets)
+            check_scalar(found.shape)
             return found if share == 1.0 else found * share
         assert self._each is not None  # noqa: S101 - there are weights
         return (self._each(outputs, targets) * share).sum()
@@ -258,10 +277,11 @@ class _Torch:
             total += self._vector(vjp(grad(loss), point)[1](along)[0])
         return total
 
-    def output_shape(self, x: Vector, rows: Indices) -> tuple[int, ...]:
+    def output_shape(self, x: Vector, rows: Indices) -> tuple[int, ...] | None:
         self._set(x)
         with torch.no_grad():
-            return tuple(self.module(self._batches(rows)[0][0]).shape)
+            outputs = self.module(self._batches(rows)[0][0])
+        return tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else None
 
     def gauss_product(self, x: Vector, v: Vector) -> Vector:
         """J' H J v, with H the Hessian of the loss in the model's outputs."""
@@ -375,11 +395,11 @@ def _check_module(model: Any) -> None:  # noqa: ANN401 - whatever a user passes
         )
     for name, part in model.named_modules():
         called = name or type(model).__name__
-        if isinstance(part, _NormBase) and part.track_running_stats:
+        if isinstance(part, _BatchNorm) or getattr(part, "track_running_stats", False):
             raise InvalidObjective(
-                f"{called} ({type(part).__name__}) keeps running statistics outside the model's "
-                "parameters, which nodes would not agree on.",
-                remedy="Use GroupNorm or LayerNorm, or track_running_stats=False.",
+                f"{called} ({type(part).__name__}) normalises by other samples of a batch, or by "
+                "running statistics outside the model's parameters: nodes would not agree on them.",
+                remedy="Use GroupNorm or LayerNorm, which look at one sample at a time.",
             )
         dropped = part.p if isinstance(part, _DropoutNd) else getattr(part, "dropout", 0.0)
         if isinstance(dropped, int | float) and dropped > 0 and model.training:
@@ -399,27 +419,23 @@ def _check_module(model: Any) -> None:  # noqa: ANN401 - whatever a user passes
 
 def _tensors(data: Any, batch: int | None) -> tuple[torch.Tensor, torch.Tensor, int | None]:  # noqa: ANN401
     """Return inputs, targets, and how many samples a round takes."""
-    from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+    from torch.utils import data as torch_data
 
-    collate = default_collate
-    if isinstance(data, DataLoader):
-        collate = data.collate_fn
-        if batch is None and data.batch_size is None:
-            raise InvalidObjective(
-                "The loader has no batch size of its own, but a sampler of batches or none.",
-                remedy="Say how many samples a round takes: batch=32.",
-            )
-        batch = data.batch_size if batch is None else batch
-        data = data.dataset
-    if isinstance(data, IterableDataset) or hasattr(data, "__next__"):
+    is_loader = isinstance(data, torch_data.DataLoader)
+    source = data.dataset if is_loader else data
+    if isinstance(source, torch_data.IterableDataset) or hasattr(source, "__next__"):
         raise InvalidObjective(
-            f"The data are a {type(data).__name__}, which can be read once and not be asked for a "
-            "sample again.",
+            f"The data are a {type(source).__name__}, which can be read once and not be asked for "
+            "a sample again.",
             remedy="Pass tensors, or a dataset with __getitem__ and __len__: the key of a round "
             "chooses its samples.",
         )
-    if isinstance(data, Dataset):
-        data = read_all(data, collate)
+    if is_loader:
+        whole = torch_data.SequentialSampler, torch_data.RandomSampler
+        samplers = Samplers(whole, torch_data.SubsetRandomSampler)
+        data, batch = read_loader(data, batch, samplers, torch_data.default_collate)
+    elif isinstance(data, torch_data.Dataset):
+        data = read_all(data, torch_data.default_collate)
     pair = isinstance(data, tuple | list) and len(data) == 2
     if not pair or not all(isinstance(part, torch.Tensor | np.ndarray) for part in data):
         raise InvalidObjective(

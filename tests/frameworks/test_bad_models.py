@@ -11,13 +11,23 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, dropout, mse_loss
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 import bequest as bq
 import bequest.jax
 import bequest.torch
 from bequest.engines import Loop
-from bequest.errors import BequestError, Diverged
+from bequest.errors import BequestError, Diverged, InvalidObjective, NotFinite
 
 jax.config.update("jax_enable_x64", True)
 
@@ -63,6 +73,19 @@ class Endless(Dataset):
         return torch.ones(5), 1
 
 
+class Listed(Dataset):
+    """Three samples, all of which are this one."""
+
+    def __init__(self, sample):
+        self.sample = sample
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, k):
+        return self.sample
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter([(torch.ones(5), 1)])
@@ -83,6 +106,10 @@ def labels(change):
     return X, change(y)
 
 
+def loader(**options):
+    return DataLoader(TensorDataset(*pair()), **options)
+
+
 def late_class():
     X, y = pair()
     y = y.clone()
@@ -98,7 +125,43 @@ BAD = {
     "features": (lambda: silo(pair(features=6)), r"inputs of shape \(12, 6\).*mat1"),
     "classes as float": (lambda: silo(labels(torch.Tensor.float)), r"targets .* \(float32\)"),
     "classes as int32": (lambda: silo(labels(torch.Tensor.int)), r"targets .* \(int32\)"),
-    "class beyond the outputs": (lambda: silo(late_class()), "Target 7 is out of bounds"),
+    "class beyond the outputs": (
+        lambda: silo(late_class()),
+        "label 7 in sample 9.* 3 outputs: labels go from 0 to 2",
+    ),
+    "label that is to be ignored": (
+        lambda: silo(labels(lambda y: torch.where(y == 2, -100, y))),
+        "label -100 in sample 2",
+    ),
+    "no mean": (
+        lambda: silo(loss=lambda out, y: cross_entropy(out, y, reduction="none")),
+        r"returned shape \(4,\), and not one number.*reduction=\"mean\"",
+    ),
+    "batch normalisation": (
+        lambda: silo(module=nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))),
+        "running statistics.*Use GroupNorm or LayerNorm, which look at one sample at a time.$",
+    ),
+    "batch normalisation that keeps nothing": (
+        lambda: silo(module=nn.Sequential(nn.BatchNorm1d(5, track_running_stats=False))),
+        r"0 \(BatchNorm1d\) normalises by other samples of a batch",
+    ),
+    "a sampler with weights": (
+        lambda: silo(loader(sampler=WeightedRandomSampler([1.0] * 12, 12))),
+        r"sampler \(WeightedRandomSampler\).*Subset",
+    ),
+    "a sampler of batches": (
+        lambda: silo(loader(batch_sampler=BatchSampler(SequentialSampler(range(12)), 4, False))),
+        r"batch_sampler \(BatchSampler\).*Subset",
+    ),
+    "a sampler of nothing": (lambda: silo(loader(sampler=SubsetRandomSampler([]))), "none of the"),
+    "samples that are dicts": (
+        lambda: silo(Listed({"x": torch.ones(5), "y": 1})),
+        "A sample of the Listed is a dict of 'x', 'y'.*not inputs and targets",
+    ),
+    "samples that are triples": (
+        lambda: silo(DataLoader(Listed((torch.ones(5), 1, 2)), batch_size=2)),
+        r"A sample of the Listed is a tuple of 3 \(Tensor, int, int\)",
+    ),
     "broadcast": (
         lambda: silo((pair()[0], pair()[0][:, 0]), mse_loss, one_number()),
         r"outputs have shape \(4, 1\) and its targets \(4,\)",
@@ -159,6 +222,64 @@ def test_images_of_two_sizes_are_refused():
         bq.Problem([images(8), images(9)])
 
 
+PART = [7, 2, 5]
+SAMPLERS = {
+    "subset": (lambda: SubsetRandomSampler(PART), PART),
+    "indices": (lambda: PART, PART),
+    "sequence": (lambda: None, range(12)),
+    "sequence of the first": (lambda: SequentialSampler(range(5)), range(5)),
+    "random": (lambda: RandomSampler(TensorDataset(*pair())), range(12)),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_silo_has_the_samples_that_its_loader_takes(name):
+    make, rows = SAMPLERS[name]
+    taken = silo(loader(sampler=make(), batch_size=2))
+    inputs, targets = taken.backend.arrays()
+    X, y = pair()
+    assert np.array_equal(inputs, X[list(rows)])
+    assert np.array_equal(targets, y[list(rows)])
+    assert taken.batch == 2
+
+
+def test_a_loader_of_single_samples_needs_a_batch_size_alone():
+    whole = silo(loader(batch_size=None), batch=4)
+    assert whole.samples == 12
+    assert whole.batch == 4
+
+
+def named_torch(name, X, y):
+    return silo((torch.from_numpy(X).float(), torch.from_numpy(y)), name=name)
+
+
+def named_jax(name, X, y):
+    return bequest.jax.Silo(whole, weights(), (X, y), name=name)
+
+
+@pytest.mark.parametrize("make", [named_torch, named_jax])
+def test_messages_say_which_silo_it_is(make):
+    X, y = table()
+    bad = X.copy()
+    bad[5] = np.nan
+    with pytest.raises(NotFinite, match=r"Silo oslo: The inputs of .* hold nan in sample 5"):
+        make("oslo", bad, y)
+    with pytest.raises(InvalidObjective, match="The name of a silo is 7"):
+        make(7, X, y)
+    silos = [make(name, X, y) for name in ("oslo", "bergen", "molde")]
+    assert bq.Problem(silos).names == ("oslo", "bergen", "molde")
+    assert bq.Problem(silos, names=["a", "b", "c"]).names == ("a", "b", "c")
+    with pytest.raises(InvalidObjective, match="samples of nodes oslo and bergen differ"):
+        bq.Problem([silos[0], make("bergen", X, y.astype(np.uint8))])
+    with pytest.raises(InvalidObjective, match=r"Objective 1 has no name, .* called oslo"):
+        bq.Problem([silos[0], make(None, X, y)])
+    with pytest.raises(InvalidObjective, match="Two nodes are called oslo"):
+        bq.Problem([silos[0], silos[0]])
+    gone = bq.Departure("bergen", 2)
+    run = bq.solve(bq.Problem(silos), bq.graphs.complete(3), rounds=4, departures=[gone])
+    assert run.departures[0].node == 1
+
+
 @pytest.mark.parametrize("engine", [None, Loop()], ids=["vector", "loop"])
 def test_nan_in_mid_run_is_no_success(engine):
     def exploding(out, target):
@@ -188,6 +309,20 @@ def table(features=5):
 
 def weights(dtype=jnp.float64):
     return {"w": jnp.ones((5, 3), dtype) * 0.1}
+
+
+def scores(params, inputs):
+    return inputs @ params["w"]
+
+
+def one_hot(out, target):
+    """Passes over a label that is no column."""
+    return -jnp.mean(jnp.sum(jax.nn.log_softmax(out) * jax.nn.one_hot(target, 3), axis=1))
+
+
+def along(params, batch):
+    logs = jax.nn.log_softmax(batch[0] @ params["w"])
+    return -jnp.mean(jnp.take_along_axis(logs, batch[1][:, None], axis=1))
 
 
 def squared(out, target):
@@ -234,7 +369,15 @@ JAX = {
     ),
     "no scalar": (
         lambda: bequest.jax.Silo(lambda p, b: b[0] @ p["w"], weights(), table()),
-        "fails on inputs",
+        r"returned shape \(4, 3\), and not one number.*jnp.mean",
+    ),
+    "labels from 1": (
+        lambda: bequest.jax.Silo(one_hot, weights(), (table()[0], table()[1] + 1), predict=scores),
+        "label 3 in sample 2, .* 3 outputs",
+    ),
+    "labels from 1, where only the loss is known": (
+        lambda: bequest.jax.Silo(along, weights(), (table()[0], table()[1] + 1)),
+        "labels go from 1 to 3.*no class",
     ),
     "silos of two types": (
         lambda: bq.Problem(

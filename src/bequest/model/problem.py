@@ -14,7 +14,7 @@ from bequest.model.ensemble import Ensemble, on_hosts
 from bequest.model.objectives.base import Objective, Stack, check_formulas
 from bequest.model.objectives.network import Network
 from bequest.model.objectives.samples import batches
-from bequest.model.silo_names import checked_names
+from bequest.model.silo_names import checked_names, on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,7 +33,8 @@ class Problem:
     all data in one place, such as the optimum, is refused, even if they happen to be loaded here.
 
     ``names`` are what the nodes are called, one per node, if they are called anything: events and
-    wills may then say who is meant by name, and records do.
+    wills may then say who is meant by name, and records do. By default they are those of the silos
+    (``bequest.torch.Silo(..., name="oslo")``), if these have some.
 
     Paper: eq:problem.
 
@@ -56,14 +57,18 @@ class Problem:
                     remedy="Pass Quadratic, Logistic, ..., or wrap a callable in Function.",
                 )
             check_formulas(member, f"Objective {node}")
+        names = checked_names(names, len(members)) or checked_names(
+            _own_names(members), len(members)
+        )
         dims = {member.dim for member in members}
         if len(dims) > 1:
             odd = next(i for i, m in enumerate(members) if m.dim != members[0].dim)
             raise DimensionMismatch(
-                f"Objective 0 has dim {members[0].dim}, objective {odd} dim {members[odd].dim}.",
+                f"Objective {_told(0, names)} has dim {members[0].dim}, objective "
+                f"{_told(odd, names)} dim {members[odd].dim}.",
                 remedy="All nodes must optimise over the same unknowns.",
             )
-        _check_models(members)
+        _check_models(members, names)
         families: dict[object, list[int]] = {}
         for node, member in enumerate(members):
             families.setdefault(member.family, []).append(node)
@@ -253,14 +258,31 @@ class Problem:
         return np.asarray(np.linalg.norm(pulls, axis=1), dtype=float)
 
 
-def _check_models(members: list[Objective]) -> None:
+def _own_names(members: list[Objective]) -> tuple[str, ...]:
+    """Return the names that the losses came with, or none."""
+    found = [member.name if isinstance(member, Network) else None for member in members]
+    names = tuple(name for name in found if name is not None)
+    if names and len(names) < len(found):
+        raise InvalidObjective(
+            f"Objective {found.index(None)} has no name, but another is called "
+            f"{on_one_line(names[0])}.",
+            remedy="Give all silos a name or none, or pass Problem(names=...).",
+        )
+    return names
+
+
+def _told(node: int, names: Sequence[str]) -> str:
+    return on_one_line(names[node]) if names else str(node)
+
+
+def _check_models(members: list[Objective], names: Sequence[str]) -> None:
     """Refuse models of several architectures: their parameters would not mean the same."""
     models = {i: m.architecture for i, m in enumerate(members) if isinstance(m, Network)}
     odd = [i for i in models if models[i] != models[min(models)]]
     if odd:
         raise InvalidObjective(
-            f"The models of nodes {min(models)} and {odd[0]} differ: {models[min(models)]} and "
-            f"{models[odd[0]]}.",
+            f"The models of nodes {_told(min(models), names)} and {_told(odd[0], names)} differ: "
+            f"{models[min(models)]} and {models[odd[0]]}.",
             remedy="Give all nodes one architecture (the same layers, shapes and loss); parameters "
             "may begin anywhere.",
         )
@@ -268,8 +290,8 @@ def _check_models(members: list[Objective]) -> None:
     odd = [i for i in forms if forms[i] != forms[min(forms)]]
     if odd:
         raise InvalidObjective(
-            f"The samples of nodes {min(forms)} and {odd[0]} differ: {forms[min(forms)]}, and "
-            f"{forms[odd[0]]}.",
+            f"The samples of nodes {_told(min(forms), names)} and {_told(odd[0], names)} differ: "
+            f"{forms[min(forms)]}, and {forms[odd[0]]}.",
             remedy="Give the samples of all nodes one shape and one type, for instance by padding.",
         )
 

@@ -3,20 +3,66 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bequest.errors import BequestError, DimensionMismatch, InvalidObjective, NotFinite
+from bequest.errors import (
+    BequestError,
+    DimensionMismatch,
+    InvalidLabels,
+    InvalidObjective,
+    NotFinite,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from bequest.core.arrays import Indices, Vector
     from bequest.model.objectives.network import Backend
 
 # A loss of several samples that is this close to the sum of their losses is no mean.
 _SAME = 1e-3
+
+
+def checked_name(name: object) -> str | None:
+    """Return what a silo is called, if it is called anything.
+
+    Raises:
+        InvalidObjective: that is no name.
+    """
+    if name is None or (isinstance(name, str) and name.strip()):
+        return name
+    raise InvalidObjective(
+        f"The name of a silo is {name!r}.", remedy='Pass a text such as name="oslo".'
+    )
+
+
+@contextmanager
+def speaking_of(name: str | None) -> Iterator[None]:
+    """Let what is refused here say which silo it is about, if that has a name."""
+    called = checked_name(name)
+    try:
+        yield
+    except BequestError as error:
+        if called is None:
+            raise
+        told = f"Silo {called}: {error.what}"
+        raise type(error)(told, remedy=error.remedy) from error.__cause__
+
+
+def check_scalar(shape: tuple[int, ...]) -> None:
+    """Refuse a loss of this shape, unless it is one number.
+
+    Raises:
+        InvalidObjective: there are several, such as one per sample.
+    """
+    if shape:
+        raise InvalidObjective(
+            f"The loss returned shape {tuple(shape)}, and not one number.",
+            remedy='Average it over the samples: reduction="mean" in torch, jnp.mean in JAX.',
+        )
 
 
 def check_pair(inputs: tuple[int, ...], targets: tuple[int, ...]) -> None:
@@ -71,6 +117,7 @@ def check_backend(backend: Backend, what: str) -> None:
                 remedy="Remove or impute missing and infinite entries first.",
             )
     try:
+        _check_labels(backend, what)
         _check_means(backend, what)
     except BequestError:
         raise
@@ -85,6 +132,24 @@ def check_backend(backend: Backend, what: str) -> None:
         ) from error
 
 
+def _check_labels(backend: Backend, what: str) -> None:
+    """Refuse labels without a column of outputs: a loss may pass over them in silence."""
+    labels = backend.arrays()[1]
+    if labels.dtype.kind not in "iu" or labels.ndim != 1:
+        return
+    outputs = backend.output_shape(backend.start(), np.arange(min(4, backend.samples)))
+    if outputs is None or len(outputs) != 2 or outputs[1] < 2:
+        return
+    odd = np.flatnonzero((labels < 0) | (labels >= outputs[1]))
+    if odd.size:
+        raise InvalidLabels(
+            f"The targets of {what} hold label {labels[odd[0]]} in sample {odd[0]}, but there are "
+            f"{outputs[1]} outputs: labels go from 0 to {outputs[1] - 1}.",
+            remedy="Number the classes from 0, and leave out samples without a label. Pass whole "
+            "numbers that are no classes, such as counts, as floating-point numbers.",
+        )
+
+
 def _check_means(backend: Backend, what: str) -> None:
     x = backend.start()
     rows = np.arange(min(4, backend.samples))
@@ -93,8 +158,10 @@ def _check_means(backend: Backend, what: str) -> None:
     everywhere = backend.value(x, None)  # a label that is no class may come late
     if not (math.isfinite(together) and np.isfinite(gradient).all() and math.isfinite(everywhere)):
         raise NotFinite(
-            f"The loss of {what}, or its gradient, is not finite where the model starts.",
-            remedy="Look at the data and at the model's first parameters.",
+            f"The loss of {what}, or its gradient, is not finite where the model starts."
+            f"{_labels_told(backend)}",
+            remedy="Look at the data, at labels that are no class of the model's (they count from "
+            "0), and at the model's first parameters.",
         )
     again = backend.value(x, rows)
     apart = [backend.value(x, rows[[k]]) for k in range(rows.size)]
@@ -116,18 +183,25 @@ def _check_means(backend: Backend, what: str) -> None:
             remedy='Average over the batch: reduction="mean" in torch, jnp.mean in JAX. Sums would '
             "make steps depend on the batch and silos count by their size.",
         )
-    found = f"The loss of {what} is {together:.4g} for {rows.size} samples, which alone have "
-    found += f"{mean:.4g} in the mean: it is not a mean over samples."
+    found = f"{together:.4g} for {rows.size} samples, which alone have {mean:.4g} in the mean"
     if shapes := _broadcast(backend, x, rows):
         raise InvalidObjective(
-            f"{found} {shapes}",
+            f"The loss of {what} is not a mean over samples: {found}. {shapes}",
             remedy="Give both one shape: targets[:, None], or outputs[:, 0] in the loss.",
         )
     raise InvalidObjective(
-        found,
+        f"The loss of {what} is not a mean over samples: {found}.",
         remedy="Let no sample depend on others of its batch (batch normalisation does), and "
         "average over the batch.",
     )
+
+
+def _labels_told(backend: Backend) -> str:
+    """Return from where to where labels go, if targets look like labels."""
+    targets = backend.arrays()[1]
+    if targets.dtype.kind not in "iu":
+        return ""
+    return f" Its labels go from {targets.min()} to {targets.max()}."
 
 
 def _broadcast(backend: Backend, x: Vector, rows: Indices) -> str:
@@ -139,35 +213,3 @@ def _broadcast(backend: Backend, x: Vector, rows: Indices) -> str:
         f"Its outputs have shape {outputs} and its targets {targets}, which a loss may take for a "
         "table of all pairs."
     )
-
-
-def read_all(dataset: Any, collate: Callable[[list[Any]], Any]) -> Any:  # noqa: ANN401
-    """Return all samples of a dataset side by side."""
-    kind = type(dataset).__name__
-    try:
-        count = len(dataset)
-    except (TypeError, NotImplementedError) as error:
-        raise InvalidObjective(
-            f"A {kind} does not say how many samples it has.",
-            remedy="Give it __len__, or pass tensors.",
-        ) from error
-    if not count:
-        raise InvalidObjective(f"The {kind} is empty.", remedy="Pass at least one sample.")
-    samples = []
-    for k in range(count):
-        try:
-            samples.append(dataset[k])
-        except Exception as error:
-            raise InvalidObjective(
-                f"Sample {k} of the {count} that a {kind} says it has cannot be read: "
-                f"{type(error).__name__}: {error}",
-                remedy="Let __len__ say how many there are, and __getitem__ return each of them.",
-            ) from error
-    try:
-        return collate(samples)
-    except Exception as error:
-        said = str(error).partition("\n")[0][:200]
-        raise InvalidObjective(
-            f"The samples of a {kind} cannot be put side by side: {type(error).__name__}: {said}",
-            remedy="Give them one shape and one type, for instance by padding or cropping.",
-        ) from error

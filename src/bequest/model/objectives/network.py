@@ -21,6 +21,7 @@ from bequest.errors import InvalidObjective
 from bequest.model.objectives.base import Singles, checked_scalar
 from bequest.model.objectives.function import as_curvature
 from bequest.model.objectives.minibatches import Sampled
+from bequest.model.objectives.model_checks import checked_name, speaking_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -115,6 +116,7 @@ class Network(Sampled):
     Attributes:
         backend: the model and the samples, in their framework.
         l2: the penalty.
+        name: what the node is called, if it is called anything.
     """
 
     def __init__(
@@ -126,7 +128,9 @@ class Network(Sampled):
         seed: int = 0,
         full_every: int | None = None,
         curvature: Curvature | tuple[float, float] | None = None,
+        name: str | None = None,
     ) -> None:
+        self.name = checked_name(name)
         self.backend, self.l2 = backend, checked_scalar(l2, "l2")
         self._sample(batch, seed, full_every)
         self._given = None
@@ -238,11 +242,13 @@ class Network(Sampled):
         rows = np.asarray(inputs, dtype=float).reshape(self.samples, -1)
         classes = targets.dtype.kind in "iu" and targets.ndim == 1
         if targets.size != self.samples:
-            raise InvalidObjective(
-                f"The targets have shape {targets.shape}: they are neither classes nor numbers.",
-                remedy="Use whole numbers for classes or one number per sample, or a will that "
-                "needs no samples, such as wills.Trust().",
-            )
+            with speaking_of(self.name):
+                raise InvalidObjective(
+                    f"The targets have shape {targets.shape}: they are neither classes nor "
+                    "numbers.",
+                    remedy="Use whole numbers for classes or one number per sample, or a will that "
+                    "needs no samples, such as wills.Trust().",
+                )
         flat = np.asarray(targets, dtype=float).reshape(-1)
         return SampleTable(
             (self.architecture, ()),
