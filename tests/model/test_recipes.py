@@ -6,13 +6,14 @@ import pyarrow as pa
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import MissingIndicator, SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import bequest as bq
 from bequest import phases
 from bequest.data import Table, as_table, problem_of, select, trained
+from bequest.data.recipe import Recipe
 from bequest.errors import InvalidData
 
 
@@ -125,6 +126,45 @@ def test_a_model_predicts_the_same_to_the_bit_from_any_kind_of_table(tmp_path):
         assert np.array_equal(again.predict_proba(rows), model.predict_proba(table))
     scores = samples.X @ run.x.mean(axis=0)
     np.testing.assert_allclose(model.decision_function(table), scores, atol=1e-12)
+
+
+def test_numbers_that_are_not_standardised_stay_as_they_are_with_the_mean_filled_in(tmp_path):
+    gaps = [0.0, np.nan, 1.0, 2.0]
+    table = Table({"a": [1.0, 2, 3, 6], "b": gaps, "y": [1.0, 2, 3, 4]})
+    samples = select(
+        table, label="y", classes=False, standardise=False, impute="mean", bias="unpenalised"
+    )
+    frame = pd.DataFrame({"a": [1.0, 2, 3, 6], "b": gaps})
+    pooled = make_pipeline(SimpleImputer(add_indicator=True), Ridge(alpha=0.5))
+    pooled.fit(frame, [1.0, 2, 3, 4])
+    assert samples.X[:, :3].tolist() == pooled[0].transform(frame).tolist()
+    assert samples.X[:, 0].tolist() == [1, 2, 3, 6]
+    silos = [np.array([0, 1]), np.array([2, 3])]
+    problem = problem_of(samples, silos, loss="least_squares", l2=0.5 / table.rows)
+    run = bq.solve(problem, bq.graphs.complete(2), rounds=1)
+    model = trained(run, samples, loss="least_squares", x=problem.optimum())
+    new = {"a": [4.0, np.nan], "b": [np.nan, 3.0]}
+    np.testing.assert_allclose(model.predict(new), pooled.predict(pd.DataFrame(new)), atol=1e-9)
+    model.save(tmp_path / "model.json")
+    again = bq.load_model(tmp_path / "model.json")
+    assert np.array_equal(again.predict(new), model.predict(new))
+
+
+def test_a_model_file_that_shifts_a_filled_column_goes_on_doing_so():
+    """What files of before say: the mean, taken off and filled in, without a scale."""
+    column = {"kind": "number", "name": "a", "part": None, "mean": 3.0, "scale": 1.0}
+    column |= {"impute": True, "indicator": False, "fill": None}
+    recipe = Recipe.from_dict({"columns": [column], "bias": False})
+    assert recipe.matrix(Table({"a": [1.0, np.nan, 6.0]}))[:, 0].tolist() == [-2.0, 0.0, 3.0]
+
+
+def test_of_numbers_to_predict_a_share_of_all_rows_is_kept_for_testing():
+    x = np.arange(8.0)
+    table = Table({"x": x, "y": x**2})
+    samples = select(table, label="y", classes=False, test_fraction=0.25)
+    assert (samples.rows.size, samples.exam) == (6, None)
+    np.testing.assert_allclose(samples.X[:, 0].mean(), 0.0, atol=1e-12)
+    assert np.array_equal(samples.y, samples.rows**2)
 
 
 def test_constant_columns_and_columns_without_a_number():

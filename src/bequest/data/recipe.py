@@ -232,9 +232,11 @@ def agree(
         made.append(
             replace(
                 column,
-                mean=mean if standardise or column.impute else 0.0,
+                mean=mean if standardise else 0.0,
                 scale=scale if standardise and scale > 0 else 1.0,
                 indicator=indicator,
+                # numbers that stay as they are have the mean filled in, and nothing taken off
+                fill=mean if column.impute and not standardise else None,
             )
         )
     return Agreement(Recipe(tuple(made), bias), float(np.rint(squares[0])))

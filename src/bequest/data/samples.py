@@ -154,7 +154,8 @@ def select(
             are shifted and scaled by is that of the others.
         ignore: columns to leave out, where features are not named.
         classes: whether the label names a class, or is a number to predict.
-        test_fraction: the share of every class that is kept for testing; None for no test.
+        test_fraction: the share of every class that is kept for testing, or of all rows where the
+            label is a number to predict; None for no test.
         seed: of that choice.
         total: how silos add up their sums (``bequest.phases.total``); by default they are added.
 
@@ -211,7 +212,9 @@ def selection(
         y, known = table.numbers(label)[:, 0], ()
     train = test = np.arange(table.rows)
     if test_fraction is not None:
-        train, test = partition.holdout(y, test_fraction, seed)
+        # numbers are no classes of which each needs its share
+        of = y if classes else np.zeros(table.rows)
+        train, test = partition.holdout(of, test_fraction, seed)
     learns = np.zeros(table.rows, dtype=bool)
     learns[train] = True
     lacking = next((rows for rows in parts if not learns[rows].any()), None)
