@@ -53,6 +53,12 @@ def test_a_silo_is_forgotten_with_a_receipt(folder, bequest):
     assert found.exit_code == 0, found.output
     receipt = json.loads((folder / "new" / "receipt.json").read_text())
     assert receipt["exact"] is True
+    assert "its memory was withdrawn exactly\n" in found.output
+    # R is gone too, and nothing but a memory of it is left
+    assert receipt["left"].startswith(
+        "the optimum of the rows of B, S, and of what is remembered of R: "
+    )
+    assert receipt["left"] in " ".join(found.output.split())
     assert receipt["remains"] == ["mean and scale of age", "mean and scale of weight"]
     assert "still in the model: mean and scale of age" in found.output
     assert receipt["holder"] in (0, 3)
@@ -217,6 +223,8 @@ def test_forgetting_leaves_the_optimum_of_the_other_rows(folder, bequest):
     for silo in "OR":
         found = bequest("forget", path, silo, *recorded, "--run", 2, "-o", folder / silo)
         assert found.exit_code == 0, found.output
+    receipt = json.loads((folder / "O" / "receipt.json").read_text())
+    assert receipt["left"] == "the optimum of the rows of B, S"
     forgotten = bq.load_model(folder / "O" / "model.json")
     table = bq.data.read_table(folder / "people.csv")
     rows = np.isin(table.columns["town"], ["B", "S"])

@@ -101,6 +101,7 @@ def _forget(
     problem = file.content.problem
     assert isinstance(problem, TableProblem)  # noqa: S101 - no other has a model
     remains = _agreed(model, problem)
+    left = _left(model)
     receipt = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -113,6 +114,7 @@ def _forget(
         "withdrawn": None if gone.withdrawn is None else digest(gone.withdrawn),
         "exact": gone.exact,
         "why": gone.why,
+        "left": left,
         "remains": remains,
         "moved": gone.moved,
         "model": hashlib.sha256(places[0].read_bytes()).hexdigest(),
@@ -125,7 +127,8 @@ def _forget(
     for name, path in gone_files.items():
         out.print(f"{path}, the file of {name}, is gone: it was not compared with the record")
     if gone.withdrawn is not None:
-        out.print(f"withdrawn {'exactly' if gone.exact else 'NOT exactly'}")
+        out.print(f"its memory was withdrawn {'exactly' if gone.exact else 'NOT exactly'}")
+        out.print(f"what is left is {left}")
     if remains:
         out.print(f"agreed on with it, and still in the model: {', '.join(remains)}")
         out.print("to be rid of that, run a file without it")
@@ -145,6 +148,20 @@ def _agreed(model: TrainedModel, problem: TableProblem) -> list[str]:
     shifted = [c.spelled for c in model.recipe.columns if isinstance(c, Number) and c.is_shifted]
     named = [name for name, values in problem.categories.items() if values == "agree"]
     return [f"mean and scale of {name}" for name in shifted] + [f"categories of {n}" for n in named]
+
+
+def _left(model: TrainedModel) -> str:
+    """Return in words what the new model is the optimum of: of other memories, as good as these."""
+    alive, kept = (
+        ", ".join(on_one_line(name) for name, fate in model.silos.items() if fate == wanted)
+        for wanted in ("alive", "remembered")
+    )
+    if not kept:
+        return f"the optimum of the rows of {alive}"
+    return (
+        f"the optimum of the rows of {alive}, and of what is remembered of {kept}: as near to the "
+        "optimum of all their rows as these memories are good"
+    )
 
 
 def _node(file: RunFile, silo: str) -> int:
