@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bequest import extras
 from bequest.errors import InvalidObjective
-from bequest.model.objectives.loaders import Samplers, read_all, read_loader
+from bequest.model.objectives.loaders import Samplers, is_dataset, read_all, read_loader
 from bequest.model.objectives.model_checks import (
     check_backend,
     check_pair,
@@ -434,7 +434,7 @@ def _tensors(data: Any, batch: int | None) -> tuple[torch.Tensor, torch.Tensor, 
         whole = torch_data.SequentialSampler, torch_data.RandomSampler
         samplers = Samplers(whole, torch_data.SubsetRandomSampler)
         data, batch = read_loader(data, batch, samplers, torch_data.default_collate)
-    elif isinstance(data, torch_data.Dataset):
+    elif is_dataset(data):
         data = read_all(data, torch_data.default_collate)
     pair = isinstance(data, tuple | list) and len(data) == 2
     if not pair or not all(isinstance(part, torch.Tensor | np.ndarray) for part in data):

@@ -86,6 +86,17 @@ class Listed(Dataset):
         return self.sample
 
 
+class Plain:
+    """A dataset that is derived from nothing."""
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, k):
+        X, y = pair()
+        return X[k], y[k]
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter([(torch.ones(5), 1)])
@@ -243,6 +254,13 @@ def test_a_silo_has_the_samples_that_its_loader_takes(name):
     assert taken.batch == 2
 
 
+@pytest.mark.parametrize("make", [Plain, lambda: DataLoader(Plain(), batch_size=2)])
+def test_a_dataset_is_what_is_asked_for_single_samples(make):
+    inputs, targets = silo(make()).backend.arrays()
+    assert np.array_equal(inputs, pair()[0])
+    assert np.array_equal(targets, pair()[1])
+
+
 def test_a_loader_of_single_samples_needs_a_batch_size_alone():
     whole = silo(loader(batch_size=None), batch=4)
     assert whole.samples == 12
@@ -266,6 +284,8 @@ def test_messages_say_which_silo_it_is(make):
         make("oslo", bad, y)
     with pytest.raises(InvalidObjective, match="The name of a silo is 7"):
         make(7, X, y)
+    with pytest.raises(NotFinite, match=r"Silo 'a\\nb': The inputs"):
+        make("a\nb", bad, y)
     silos = [make(name, X, y) for name in ("oslo", "bergen", "molde")]
     assert bq.Problem(silos).names == ("oslo", "bergen", "molde")
     assert bq.Problem(silos, names=["a", "b", "c"]).names == ("a", "b", "c")

@@ -83,6 +83,13 @@ def _chosen_rows(loader: Any, samplers: Samplers) -> Sequence[int] | None:  # no
     return rows
 
 
+def is_dataset(data: object) -> bool:
+    """Return whether that is asked for a sample at a time: no array, and no pair of arrays."""
+    whole = isinstance(data, tuple | list | Mapping | str | bytes)
+    table = hasattr(data, "dtype") or hasattr(data, "iloc")
+    return hasattr(data, "__getitem__") and not whole and not table
+
+
 def read_all(
     dataset: Any,  # noqa: ANN401
     collate: Callable[[list[Any]], Any],

@@ -15,6 +15,7 @@ from bequest.errors import (
     InvalidObjective,
     NotFinite,
 )
+from bequest.model.silo_names import on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,7 @@ def speaking_of(name: str | None) -> Iterator[None]:
     except BequestError as error:
         if called is None:
             raise
-        told = f"Silo {called}: {error.what}"
+        told = f"Silo {on_one_line(called)}: {error.what}"
         raise type(error)(told, remedy=error.remedy) from error.__cause__
 
 
