@@ -366,6 +366,39 @@ def test_a_function_that_hides_its_data_is_known_by_its_answers():
     assert differences(there, fingerprint_of(Model(1.0 + 1e-12))) == "the loss of node 0"
 
 
+def bends_beyond(k, x):
+    beyond = np.maximum(0.0, np.abs(x) - k) * np.sign(x)
+    return float(x @ x + beyond @ beyond) / 2, x + beyond
+
+
+class Hidden(Model):
+    def __call__(self, x):
+        return bends_beyond(self._answer[0], x)
+
+
+@pytest.mark.parametrize("place", [3.0, 300.0])
+def test_a_function_is_asked_far_out_too(place):
+    there = fingerprint_of(Hidden(place))
+    assert differences(there, fingerprint_of(Hidden(place))) == ""
+    assert differences(there, fingerprint_of(Hidden(place + 0.1))) == "the loss of node 0"
+
+
+def within_a_table(x):
+    if np.abs(x).max() > 5:
+        raise KeyError("not in the table")
+    return float(x @ x) / 2, x
+
+
+def test_a_function_may_fail_far_out():
+    f = bq.Function(within_a_table, dim=2, curvature=(1.0, 1.0), check=False)
+    plan = prepare(bq.Problem([f, f]), [(0, 1)], rounds=5)
+    there = fingerprint(plan, bq.engines.Vector())
+    assert differences(there, fingerprint(plan, bq.engines.Vector())) == ""
+    grains = list(f._grains)
+    assert f.answer(np.full(2, 1 / 3))[0] == pytest.approx(1 / 9)
+    assert f._grains == grains  # what it answers far out says nothing of its precision
+
+
 def imports_when_called(x):
     import test_fingerprint
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache, singledispatch
 
 import numpy as np
 import pytest
@@ -364,6 +365,27 @@ def test_own_methods_within_others_are_known_by_what_they_hold_and_do(around):
 def test_what_cannot_be_looked_into_leaves_no_address_behind():
     held = [bq.methods.Momentum(Mine(0.05, schedule=threading.Lock()), 0.5) for _ in range(2)]
     assert noticed(*map(with_method, held)) == ""
+
+
+def with_helper(wrap, most):
+    """A will that asks a helper, which ``wrap`` has made something of."""
+
+    @wrap
+    def limit(k):
+        return most
+
+    class Limited(bq.wills.Consensus):
+        def decide(self, estate):
+            choose = super() if limit(1) > 1.5 else bq.wills.Forgetful()
+            return choose.decide(estate)
+
+    return with_will(Limited())
+
+
+@pytest.mark.parametrize("wrap", [cache, lru_cache(2), singledispatch, np.vectorize])
+def test_helpers_that_a_package_wraps_are_noticed(wrap):
+    assert noticed(with_helper(wrap, 1.0), with_helper(wrap, 2.0)) == "the wills"
+    assert noticed(with_helper(wrap, 1.0), with_helper(wrap, 1.0)) == ""
 
 
 def test_own_wills_within_others_are_known_by_what_they_hold():

@@ -2,6 +2,7 @@
 
 import array
 import collections
+import contextlib
 import datetime
 import decimal
 import functools
@@ -16,6 +17,7 @@ import types
 
 import numpy as np
 import pytest
+from scipy.special import betaln, gammaln
 
 import bequest as bq
 from bequest.model.content import digest, look_into
@@ -118,6 +120,52 @@ def plain(self, estate):
     return 1
 
 
+def answering(k):
+    return lambda *x: k
+
+
+def dispatched(k):
+    @functools.singledispatch
+    def f(x):
+        return 0.0
+
+    f.register(float)(answering(k))
+    return f
+
+
+def using_cached(k):
+    weight = functools.cache(answering(k))
+    return lambda x: weight() * x
+
+
+def in_context(k):
+    def f(*x):
+        yield k
+
+    return contextlib.contextmanager(f)
+
+
+class Remembering:
+    def __init__(self, k):
+        self.k = k
+
+    def __reduce__(self):
+        return "Remembering"
+
+
+# What installed packages make of functions of the user's own.
+MADE = {
+    "functools.cache": lambda k: functools.cache(answering(k)),
+    "functools.lru_cache": lambda k: functools.lru_cache(maxsize=4)(answering(k)),
+    "functools.singledispatch": lambda k: functools.singledispatch(answering(k)),
+    "what is registered": dispatched,
+    "contextlib.contextmanager": in_context,
+    "numpy.errstate": lambda k: np.errstate(all="ignore")(answering(k)),
+    "numpy.vectorize": lambda k: np.vectorize(answering(k)),
+    "what a function uses": using_cached,
+    "two of them": lambda k: functools.cache(np.errstate(all="ignore")(answering(k))),
+}
+
 DIFFERENT = {
     "numbers": (1.0, 2.0),
     "signs of zero": (0.0, -0.0),
@@ -156,7 +204,9 @@ DIFFERENT = {
     "what is caught": (caught, half_caught),
     "the names of arguments": (minus, swapped),
     "what wraps ours": (wrapped(bq.wills.Drift.decide), plain),
-}
+    "sizes of caches": tuple(functools.lru_cache(k)(plain) for k in (1, 2)),
+    "what pickle would look up": (Remembering(1), Remembering(2)),
+} | {name: (made(1.0), made(2.0)) for name, made in MADE.items()}
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
@@ -164,6 +214,31 @@ def test_two_that_differ_are_told_apart(name):
     one, other = DIFFERENT[name]
     assert digest(one) != digest(other)
     assert digest([one]) == digest([one])
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_a_package_made_of_a_function_is_the_same_anew_and_after_use(name):
+    made = MADE[name](1.0)
+    before = look_into(made)
+    assert before == look_into(MADE[name](1.0))
+    made(1.0)
+    assert look_into(made) == before
+    assert not before.opaque
+
+
+def test_what_a_package_has_under_its_name_is_known_by_it():
+    for one in (
+        np.add,
+        gammaln,
+        np.linalg.inv,
+        contextlib.contextmanager,
+        re.compile,
+        pytest.approx,
+    ):
+        assert not look_into(one).opaque
+    assert digest(gammaln) != digest(betaln)
+    # numpy keeps the function where it cannot be seen
+    assert look_into(np.frompyfunc(answering(1.0), 1, 1)).opaque
 
 
 def test_equal_ones_are_not():
@@ -225,7 +300,7 @@ def test_hash_seeds_make_no_difference():
     for seed in ("0", "1", "2", "3", "5"):
         program = (
             "import test_content as t; print(t.digest(t.both), t.digest(t.Mine(1)), "
-            "t.digest({'b', 'a', 'c'}))"
+            "t.digest({'b', 'a', 'c'}), *(t.digest(made(1.0)) for made in t.MADE.values()))"
         )
         done = subprocess.run(
             [sys.executable, "-c", program],

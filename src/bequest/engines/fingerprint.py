@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass, replace
@@ -28,6 +29,8 @@ NODES, UNKNOWNS, ROUNDS = "the number of nodes", "the number of unknowns", "the 
 _MOST_GROUPS = 1000
 # A function is evaluated at a point, and this far from it, relative to its norm.
 _NEARBY = 0.01
+# And this far, where it may be another one: a bend, a bound, a table that ends.
+_FURTHER = (10.0, 1000.0)
 # Longer parts of a fingerprint are not shown.
 _SHOWN = 80
 # The package: of its own classes the name says what they do, and the version is compared.
@@ -206,27 +209,55 @@ def _loss(plan: Plan, node: int, engine: Engine) -> str:
 
 
 def _behaviour(loss: Function, start: Vector) -> object:
-    """Return a function's answers at two points: its code does not show all it depends on.
+    """Return a function's answers at a few points: its code does not show all it depends on.
 
-    The points are near the origin, or near the start if it is not defined there.
+    Two points are near the origin, or near the start if it is not defined there; the others are
+    further out.
     """
     for around in (np.zeros_like(start), start):
         answers = _answers(loss, around)
-        if answers is not None:
+        if answers == _STOCHASTIC:
             return answers
+        if answers is not None:
+            return answers, [_far_answer(loss, around, length) for length in _FURTHER]
     return "not defined"
 
 
-def _answers(loss: Function, around: Vector) -> object:
+_STOCHASTIC = "stochastic"
+
+
+def _answers(loss: Function, around: Vector) -> list[tuple[float, Vector]] | str | None:
     """Return the answers at a point and nearby; None where it is not defined.
 
     A function that answers differently the second time is stochastic: answers say nothing.
     """
-    length = _NEARBY * (1.0 + float(np.linalg.norm(around)))
-    nearby = around + length * np.cos(np.arange(around.size) + 1.0)
+    nearby = _beside(around, _NEARBY * (1.0 + float(np.linalg.norm(around))))
     try:
         answers = [loss.evaluate(x) for x in (around, around, nearby)]
     except (ArithmeticError, ValueError, BequestError):
         return None
-    once, again = (np.append(gradient, value) for value, gradient in answers[:2])
-    return answers if np.array_equal(once, again, equal_nan=True) else "stochastic"
+    return answers if _are_same(*answers[:2]) else _STOCHASTIC
+
+
+def _far_answer(loss: Function, around: Vector, length: float) -> object:
+    """Return the answer at a point that a run may never come to, where anything may happen.
+
+    Nor does the function learn from it: what it answers there may be rounded more coarsely.
+    """
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            answers = [loss.answer(_beside(around, length)) for _ in range(2)]
+    except Exception as error:  # noqa: BLE001 - a user's own function may raise anything
+        return type(error).__name__
+    return answers if _are_same(*answers) else _STOCHASTIC
+
+
+def _are_same(one: tuple[float, Vector], other: tuple[float, Vector]) -> bool:
+    once, again = (np.append(gradient, value) for value, gradient in (one, other))
+    return np.array_equal(once, again, equal_nan=True)
+
+
+def _beside(around: Vector, length: float) -> Vector:
+    found: Vector = around + length * np.cos(np.arange(around.size) + 1.0)
+    return found

@@ -3,7 +3,8 @@
 A result belongs to what it was computed from. Names and shapes do not tell two problems apart, so
 everything is followed down to its numbers; a function of the user's own down to its code, its
 defaults, and the values that it closes over or finds among the globals of its module. Functions and
-classes of installed packages are known by their names and the version of their package.
+classes of installed packages are known by their names and the version of their package; what such a
+package made of a function of the user's own (``functools.cache``, ``jax.grad``) by that, too.
 
 What cannot be looked into (an open file, a generator, a lock) is *opaque*: it is known by its class
 only, and the digest says that there was such a thing.
@@ -50,6 +51,9 @@ _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"}
 # Arrays of more bytes than this are not copied to be read.
 _LARGE = 2**20
+# Under which names functions that learn as they are used keep all that they are made of: those of
+# functools.singledispatch, and of torch.compile.
+_AROUND = ("registry", "_torchdynamo_orig_callable")
 _STANDARD = Path(sysconfig.get_path("stdlib"))
 
 
@@ -175,18 +179,47 @@ class _Content:
         home = function.__globals__.get("__name__")  # __module__ may say something else
         package = _package(home)
         if package is not None:
-            return _hashed("function", _name(function), package)
+            if _is_found(function):
+                return _hashed("function", _name(function), package)
+            return self._made(function, f"{home}.{function.__code__.co_qualname}", package)
         code = function.__code__
-        closed = zip(code.co_freevars, map(_cell, function.__closure__ or ()), strict=True)
         attributes = set(_used(code, _ATTRIBUTES))
         met = _met(set(_used(code, _GLOBALS)), attributes, function.__globals__)
-        met |= _met(set(code.co_freevars), attributes, dict(closed))
+        met |= _met(set(code.co_freevars), attributes, _closed(function))
         return _hashed(
             "own function",
             self._parts("code", code, function.__defaults__, function.__kwdefaults__),
             self._named("met", met),
             self._named("attributes", vars(function)),
         )
+
+    def _made(self, function: types.FunctionType, name: str, package: bytes) -> bytes:
+        """Return the digest of what a package made, often around a function of the user's own."""
+        held = vars(function)
+        around = next((held[key] for key in _AROUND if key in held), None)
+        if around is not None:  # the rest of it changes as it is used
+            return _hashed("around", name.encode(), package, self.of(around))
+        return _hashed(
+            "made",
+            name.encode(),
+            package,
+            self._parts("defaults", function.__defaults__, function.__kwdefaults__),
+            self._named("closed", _closed(function)),
+            self._named("attributes", held),
+        )
+
+    def _called(self, value: Any, name: str) -> bytes:  # noqa: ANN401 - whatever it is
+        """Return the digest of what pickle would look up by its name.
+
+        That is all there is to say of what is a package's, and nothing about another: what
+        ``functools.cache`` made of a function goes by the name of that.
+        """
+        if _is_packaged(value, name):
+            return self._parts("object", type(value), name)
+        held = _attributes(value)
+        if not held and _package(type(value).__module__) is not None:
+            return self._unknown(value)
+        return _hashed("called", self.of(type(value)), self._named("held", held))
 
     def _class(self, kind: type) -> bytes:
         package = _package(kind.__module__)
@@ -203,10 +236,11 @@ class _Content:
 
     def _object(self, value: Any) -> bytes:  # noqa: ANN401 - whatever it is
         if hasattr(value, "__array__"):
-            try:
-                return self._parts("array of", type(value), np.asarray(value))
+            try:  # a tensor may keep account of its gradients
+                plain = value.detach() if hasattr(value, "detach") else value
+                return self._parts("array of", type(value), np.asarray(plain))
             except _UNWILLING:
-                pass  # such as a tensor that keeps account of its gradients
+                pass
         held: dict[str, object] = {}
         if is_dataclass(value):
             held |= {field.name: getattr(value, field.name) for field in fields(value)}
@@ -216,7 +250,7 @@ class _Content:
         except _UNWILLING:
             return self._unknown(value) if not held else self._held(value, held, ())
         if isinstance(reduced, str):
-            return self._parts("object", type(value), reduced)
+            return self._called(value, reduced)
         how, made, state, *items = (*reduced, None, None, None)[:5]
         # An object's attributes, and those that have a place of their own in memory.
         for part in state if isinstance(state, tuple) else (state,):
@@ -285,6 +319,45 @@ def _cell(cell: types.CellType) -> object:
         return cell.cell_contents
     except ValueError:
         return "empty"
+
+
+def _closed(function: types.FunctionType) -> dict[str, object]:
+    """Return what a function closes over, by name."""
+    cells = map(_cell, function.__closure__ or ())
+    return dict(zip(function.__code__.co_freevars, cells, strict=True))
+
+
+def _is_found(function: types.FunctionType) -> bool:
+    """Whether a package has this under its name, so that the name and the version say it all."""
+    found: object = sys.modules.get(function.__module__)
+    if _package(function.__module__) is None:
+        return False
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return getattr(found, "__func__", found) is function  # of a class method
+
+
+def _is_packaged(value: object, name: str) -> bool:
+    """Whether any module of a package has this under that name; its own may not be known."""
+    homes = [home for home, module in list(sys.modules.items()) if _vars(module).get(name) is value]
+    return any(_package(home) is not None for home in homes)
+
+
+def _vars(value: object) -> Mapping[str, object]:
+    found: Mapping[str, object] = getattr(value, "__dict__", {})
+    return found
+
+
+def _attributes(value: object) -> dict[str, object]:
+    """Return what an object holds, but for what tells only readers about it."""
+    held: dict[str, object] = dict(_vars(value))
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, name):
+                held.setdefault(name, getattr(value, name))
+    told = {"__doc__", "__module__", "__annotations__", "__name__", "__qualname__", "__weakref__"}
+    return {name: part for name, part in held.items() if name not in told}
 
 
 def _read(code: types.CodeType) -> tuple[object, ...]:

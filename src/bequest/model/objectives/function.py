@@ -141,6 +141,10 @@ class Function(Objective):
             self._grains.append(grain(*answer))
         return numbers
 
+    def answer(self, x: Vector) -> tuple[float, Vector]:
+        """Return value and gradient, and learn nothing from them."""
+        return self._as_numbers(*self._ask(x))
+
     def _ask(self, x: Vector) -> tuple[Any, Any]:
         """Return value and gradient of the types that the callable gives them."""
         answer = self._value_and_grad(np.array(x))
