@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from bequest import files
 from bequest.data import read_table
-from bequest.data.tables import number_in
 from bequest.data.writing import parquet
+from bequest.data.written import number_in
 from bequest.errors import InvalidData, InvalidResult
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ import numpy as np
 
 from bequest.data.choosing import DATE, may_be_categories
 from bequest.data.recipe import MISSING
-from bequest.data.tables import number_in
+from bequest.data.tables import cells_of
 from bequest.data.texts import Texts
+from bequest.data.written import exact_in, first_beyond, number_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from bequest.data.tables import Column, Table
 
 _INFINITE = "holds infinite numbers"
+_MERGED = "holds numbers so large that float64 does not tell them apart: write them in full"
 _LACKS = 'cells are missing: add impute = "mean", or remove the rows'
 
 
@@ -90,7 +92,8 @@ def describe(
 def _names(table: Table, name: str) -> Texts:
     """Return the silo or the label of every row; those of empty cells have a name of their own."""
     if table.column(name).ndim == 1:
-        cells = table.cells(name, missing=True)
+        column = table.column(name)
+        cells = column if isinstance(column, Texts) else cells_of(column)
         return cells if not (cells == "").any() else Texts.of(cell or MISSING for cell in cells)
     return table.cells(name)  # says why a block is no name
 
@@ -98,13 +101,16 @@ def _names(table: Table, name: str) -> Texts:
 def _no_name(table: Table, column: ColumnDocument, label: str | None) -> str | None:
     """Return why a label or a silo column would be refused."""
     what = "the label" if column["name"] == label else "the silo column"
+    values = table.column(column["name"])
     if column["missing"]:
-        empty = table.cells(column["name"], missing=True) == ""
+        empty = (values if isinstance(values, Texts) else cells_of(values)) == ""
         first = table.place(int(np.argmax(empty)))
         count = f"{column['missing']} empty cell{'' if column['missing'] == 1 else 's'}"
         return f"is {what}, and has {count} (the first: {first}): fill them in, or remove the rows"
     if column["refused"] is not None and column["refused"].startswith(_INFINITE):
         return column["refused"]
+    if not isinstance(values, Texts) and values.ndim == 1 and first_beyond(values) is not None:
+        return f"is {what}, and {_MERGED}"
     if column["distinct"] == 1:
         return f"is {what}, and says the same of every row"
     return None
@@ -121,7 +127,10 @@ def _column(name: str, values: Column) -> ColumnDocument:
     numbers = [number_in(cell) for cell in full]
     if full and all(number is not None for number in numbers):
         inside = values.numbers(lambda cell: float(cell or "nan"))[values != ""]
-        return _document(name, "number", missing, inside)
+        # numbers that float64 does not tell apart are texts that differ
+        return _document(name, "number", missing, inside) | {
+            "distinct": len({*map(exact_in, full)})
+        }
     distinct = len(full)
     out = f'ignore = ["{name}"]'
     kind, refused = "text", f'is text: declare categories = {{ {name} = "agree" }}, or {out}'

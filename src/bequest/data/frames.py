@@ -11,6 +11,7 @@ import numpy as np
 
 from bequest.data.tables import Table
 from bequest.data.texts import Texts
+from bequest.data.written import are_beyond, label_of
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ def as_table(data: Any) -> Table:  # noqa: ANN401 - a Table, a DataFrame, an Arr
 def _cells(cells: list[Any]) -> Column:
     kinds = {type(cell) for cell in cells if not _is_missing(cell)}
     if all(issubclass(kind, numbers.Real | np.bool_) for kind in kinds):
+        whole = [int(cell) for cell in cells if isinstance(cell, numbers.Integral)]
+        if are_beyond(whole):
+            return Texts.of("" if _is_missing(cell) else label_of(cell) for cell in cells)
         return np.array([math.nan if _is_missing(cell) else float(cell) for cell in cells])
     return Texts.of("" if _is_missing(cell) else str(cell) for cell in cells)
 

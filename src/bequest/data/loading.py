@@ -11,7 +11,7 @@ from bequest.data.choosing import feature_names
 from bequest.data.losses import CLASSIFIERS, Loss, loss_of
 from bequest.data.reading import read_table
 from bequest.data.samples import is_unpenalised
-from bequest.data.tables import label_of
+from bequest.data.written import label_of
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bequest.data.choosing import ignoring, refuse_unmentioned
 from bequest.data.names import union
-from bequest.data.tables import number_in
+from bequest.data.written import number_in
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:

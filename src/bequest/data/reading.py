@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bequest import archives, extras, memory
-from bequest.data.tables import Table, joined, looks_like_a_number, number_in
+from bequest.data.tables import Table, joined
 from bequest.data.texts import Texts, code_type
+from bequest.data.written import (
+    BEYOND,
+    are_beyond,
+    exact_in,
+    is_whole_number,
+    looks_like_a_number,
+    number_in,
+)
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -104,7 +112,8 @@ def _parse_csv(source: str, path: Path) -> Table:
     """Read the numbers, and then, in a second pass, the columns that hold text.
 
     A cell of numbers takes eight bytes, and one of texts, of which each is kept once, mostly one: a
-    table takes about as much memory as its file. An empty cell among numbers is NaN.
+    table takes about as much memory as its file. An empty cell among numbers is NaN. Numbers
+    are read as text, too, if some are whole and beyond what float64 tells apart: they may be names.
     """
     rows = _rows(path)
     _, header = next(rows, (0, []))
@@ -113,6 +122,7 @@ def _parse_csv(source: str, path: Path) -> Table:
     lines = array("I")
     numbers = {place: array("d") for place in range(len(names))}
     blank = set(numbers)  # columns without a number so far
+    beyond: set[int] = set()
     for line, row in rows:
         if len(row) != len(names):
             raise InvalidData(
@@ -129,11 +139,14 @@ def _parse_csv(source: str, path: Path) -> Table:
             numbers[place].append(number)
             if cell:
                 blank.discard(place)
+                if abs(number) >= BEYOND and is_whole_number(cell):
+                    beyond.add(place)
     if not lines:
         raise InvalidData(f"{source} has a header, but no rows.", remedy="Name a table with data.")
-    for place in blank & {*numbers}:
+    exact = beyond & {*numbers}
+    for place in exact | (blank & {*numbers}):
         del numbers[place]
-    texts = _texts(path, [place for place in range(len(names)) if place not in numbers])
+    texts = _texts(path, [place for place in range(len(names)) if place not in numbers], exact)
     columns: dict[str, Column] = {}
     for place, name in enumerate(names):
         if place in numbers:
@@ -146,14 +159,18 @@ def _parse_csv(source: str, path: Path) -> Table:
     return Table(columns, source, lines)
 
 
-def _texts(path: Path, places: Sequence[int]) -> dict[int, list[Texts]]:
-    """Return the cells of these columns in pieces, in which equal ones are kept once."""
+def _texts(path: Path, places: Sequence[int], exact: set[int]) -> dict[int, list[Texts]]:
+    """Return the cells of these columns in pieces, in which equal ones are kept once.
+
+    Those of ``exact`` are numbers, and equal ones are, however they are written.
+    """
     found: dict[int, list[Texts]] = {place: [] for place in places}
     rows = _rows(path)
     next(rows)
     while places and (some := [row for _, row in islice(rows, _ROWS)]):
         for place, pieces in found.items():
-            pieces.append(Texts.piece([row[place].strip() for row in some]))
+            cells = [row[place].strip() for row in some]
+            pieces.append(Texts.piece([*map(exact_in, cells)] if place in exact else cells))
     return found
 
 
@@ -242,6 +259,7 @@ def _read_parquet(path: Path) -> Table:
 
 def _columns_of(path: Path) -> dict[str, Column]:
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
     import pyarrow.types as pat
 
@@ -268,7 +286,11 @@ def _columns_of(path: Path) -> dict[str, Column]:
         if pat.is_boolean(values.type):
             values = values.cast(pa.int8())
         if any(kind(values.type) for kind in (pat.is_integer, pat.is_floating, pat.is_decimal)):
-            columns[name] = values.cast(pa.float64(), safe=False).to_numpy()
+            ends = pc.min_max(values).as_py().values() if pat.is_integer(values.type) else ()
+            if are_beyond([end for end in ends if end is not None]):
+                columns[name] = _text_in(values, str(path), name)
+            else:
+                columns[name] = values.cast(pa.float64(), safe=False).to_numpy()
         else:
             columns[name] = _text_in(values, str(path), name)
     return columns

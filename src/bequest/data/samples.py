@@ -14,8 +14,8 @@ from bequest.data.grading import Exam
 from bequest.data.naming import Naming, agree_on_names
 from bequest.data.questions import Lacking
 from bequest.data.recipe import Category, Number, Recipe, agree
-from bequest.data.tables import label_of
 from bequest.data.texts import ranks
+from bequest.data.written import label_of
 from bequest.errors import InvalidData
 from bequest.model import partition
 

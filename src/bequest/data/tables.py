@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +14,11 @@ from bequest import memory
 from bequest.core.arrays import first_masked, frozen, is_fixed
 from bequest.data.choosing import declaring
 from bequest.data.texts import Texts, code_type
+from bequest.data.written import are_beyond, first_beyond, label_of, looks_like_a_number, number_in
 from bequest.errors import InvalidData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -33,11 +32,6 @@ _FILL_IN = 'Remove the row, or fill in the missing value; impute = "mean" does s
 _CORRECT = "Correct the cell, or remove the row: no model can learn from an infinite number."
 # Maximum number of column names that are shown.
 _SHOWN = 12
-# What a number looks like in a table. Python reads more than that as one: 1_0, and the digits of
-# every script; where such a cell was meant as a number, it had better be said.
-_NUMBER = re.compile(
-    r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII | re.IGNORECASE
-)
 
 
 class Stretch(NamedTuple):
@@ -57,7 +51,8 @@ class Stretch(NamedTuple):
 class Table:
     """Columns of equal length by name: numbers (float64) or text (``Texts``).
 
-    A column may also be a block of several columns of numbers, an array with two dimensions.
+    A column may also be a block of several columns of numbers, an array with two dimensions. Whole
+    numbers that float64 does not tell apart, from 2^53 on, are kept as text, and count as numbers.
 
     Attributes:
         columns: the columns.
@@ -110,6 +105,8 @@ class Table:
             ) from error
         if column.dtype.kind in "biuf" and column.ndim in (1, 2) and 0 not in column.shape[1:]:
             # what can never change need not be copied: a table may be most of what the memory holds
+            if column.dtype.kind in "iu" and column.ndim == 1 and _reaches_beyond(column):
+                return _coded(column, str)
             fixed = column is values and column.base is None and is_fixed(column)
             return column if fixed and column.dtype == np.float64 else frozen(column)
         if column.dtype.kind in "US" and column.ndim == 1:
@@ -202,9 +199,8 @@ class Table:
         column = self.column(name) if missing else self.named(name)
         if isinstance(column, Texts):
             return column
-        values, places = np.unique(column, return_inverse=True)
-        shown = ["" if value != value else label_of(value) for value in values.tolist()]
-        return Texts(np.array(shown, dtype=str), places.reshape(-1).astype(code_type(len(shown))))
+        self._refuse_merged(name, column)
+        return cells_of(column)
 
     def names(self, name: str) -> np.ndarray[Any, Any]:
         """Return a column whose cells name something (a class, a silo): none may be missing."""
@@ -232,7 +228,25 @@ class Table:
                 f"{self.where(row, name)}: is {_odd(column[row])}.",
                 remedy="Remove the row, or fill in the missing value first.",
             )
+        self._refuse_merged(name, column)
         return column
+
+    def keys(self, name: str) -> np.ndarray[Any, Any]:
+        """Return a column to sort by: as numbers, where all cells are."""
+        column = self.column(name)
+        texts = column.present() if isinstance(column, Texts) else []
+        counted = column.ndim == 1 and all(number_in(cell) is not None for cell in texts)
+        return self.numbers(name)[:, 0] if counted else self.names(name)
+
+    def _refuse_merged(self, name: str, column: Column) -> None:
+        """Refuse numbers as names if two of them may have become one."""
+        row = None if isinstance(column, Texts) else first_beyond(column)
+        if row is not None:
+            raise InvalidData(
+                f"{self.where(row, name)}: is {label_of(float(column[row]))}, and float64 does not "
+                "tell whole numbers of that size apart.",
+                remedy="Store the column as whole numbers or as text, in full.",
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -351,11 +365,23 @@ def _together(cells: Sequence[Column]) -> Column:
         whole = np.concatenate(numbers)
         whole.setflags(write=False)
         return whole
-    return Texts.together([c if isinstance(c, Texts) else _texts(c) for c in cells])
+    return Texts.together([c if isinstance(c, Texts) else cells_of(c) for c in cells])
 
 
-def _texts(column: np.ndarray[Any, Any]) -> Texts:
-    return Texts.of("" if value != value else repr(value) for value in column.tolist())
+def _reaches_beyond(column: np.ndarray[Any, Any]) -> bool:
+    return column.size > 0 and are_beyond([int(column.min()), int(column.max())])
+
+
+def _coded(column: np.ndarray[Any, Any], shown: Callable[[Any], str]) -> Texts:
+    """Return a column of numbers as text; the rule is asked once per distinct one."""
+    values, places = np.unique(column, return_inverse=True)
+    words = np.array([shown(value) for value in values.tolist()], dtype=str)
+    return Texts(words, places.reshape(-1).astype(code_type(words.size)))
+
+
+def cells_of(column: np.ndarray[Any, Any]) -> Texts:
+    """Return a column of numbers as text, 7 and not 7.0; what is missing is empty."""
+    return _coded(column, lambda value: "" if value != value else label_of(value))
 
 
 def _wide(shape: tuple[int, ...]) -> str:
@@ -367,27 +393,6 @@ def _odd(cell: float | str) -> str:
     if isinstance(cell, str):
         return "empty"
     return "missing (empty, or NaN)" if np.isnan(cell) else str(cell)
-
-
-def label_of(value: Any) -> str:  # noqa: ANN401 - a cell
-    """Return a cell as people write it: 7 and not 7.0."""
-    if isinstance(value, float) and math.isfinite(value) and value == int(value):
-        return str(int(value))
-    return str(value)
-
-
-def number_in(cell: str) -> float | None:
-    """Return the number that a cell holds, if it holds one."""
-    return float(cell) if _NUMBER.fullmatch(cell) else None
-
-
-def looks_like_a_number(cell: str) -> bool:
-    """Whether a cell may have been meant as a number."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -13,7 +13,8 @@ from bequest.core.arrays import refuse_masked
 from bequest.data import scoring
 from bequest.data.frames import as_table
 from bequest.data.recipe import Number, Recipe
-from bequest.data.tables import Table, label_of
+from bequest.data.tables import Table
+from bequest.data.written import label_of
 from bequest.errors import InvalidData, InvalidResult, OptimumUnknown
 from bequest.model.content import digest
 from bequest.model.outcome import Status

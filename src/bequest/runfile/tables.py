@@ -12,8 +12,9 @@ from bequest import data, phases
 from bequest.data.dealing import by_silo, dealt
 from bequest.data.losses import CLASSIFIERS, Loss, Weigh
 from bequest.data.samples import Selection, selection
-from bequest.data.tables import joined, label_of
+from bequest.data.tables import joined
 from bequest.data.texts import ranks
+from bequest.data.written import label_of
 from bequest.engines import Engine
 from bequest.errors import BequestError, InvalidMethod
 from bequest.model import partition
@@ -71,7 +72,7 @@ class SortedChunks(Section):
     def split(self, samples: data.Samples, table: data.Table, seed: int) -> "list[Indices]":  # noqa: ARG002
         """Return the rows of every silo."""
         if self.by is not None:
-            keys = [table.names(name)[samples.rows] for name in self.by]
+            keys = [table.keys(name)[samples.rows] for name in self.by]
         else:
             features = samples.X[:, : len(samples.features)]
             keys = [samples.y, partition.first_component(features)]

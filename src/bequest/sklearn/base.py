@@ -13,8 +13,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bequest.core.methods import NIDS
 from bequest.data.losses import pooled_divisor
-from bequest.data.tables import Table, label_of
+from bequest.data.tables import Table
 from bequest.data.trained import TrainedModel, fates, plain_recipe, told, type_of_classes
+from bequest.data.written import label_of
 from bequest.errors import InvalidData, InvalidMethod, NotFinite, OptimumUnknown
 from bequest.model.default_method import default_method
 from bequest.model.objectives.base import LARGEST

@@ -23,7 +23,7 @@ from sklearn.preprocessing import (
 from sklearn.utils.validation import check_is_fitted
 
 from bequest.data.recipe import Category, Number, Recipe
-from bequest.data.tables import label_of
+from bequest.data.written import label_of
 from bequest.errors import InvalidData
 from bequest.sklearn.base import SiloEstimator
 
