@@ -4,7 +4,9 @@
 solve the same problems with gradient tracking, each in processes of its own, one thread each. It
 counts processor time, alternately on either side: a row has the ratio of the best times (what else
 the machine does only makes times longer), and the median and the worst ratio of neighbouring ones.
-The last column says whether both sides end in the same states, bit for bit.
+The last column says whether both sides end in the same states, bit for bit. With ``--ray``, inside
+``tests/cluster/inside.py``, both run on a Ray of this machine, and a row is about the time of a
+round.
 """
 
 from __future__ import annotations
@@ -43,6 +45,9 @@ CASES = {
     for n, dim in SIZES
     for leavers in (0, LEAVERS)
 }
+# Real nodes on a Ray of this machine: only for --ray, inside tests/cluster/inside.py.
+HOSTS = 4
+ON_RAY = {f"Ray, {n} nodes on {HOSTS} hosts, d=100": ("ray", n, 100, 0, 400) for n in (4, 100)}
 
 
 def work(names: list[str], source: str) -> None:
@@ -52,17 +57,29 @@ def work(names: list[str], source: str) -> None:
     assert Path(bq.__file__).is_relative_to(source), f"{bq.__file__} is not in {source}"
     made = {}
     for name in names:
-        _, n, dim, _, _ = CASES[name]
+        _, n, dim, _, _ = (CASES | ON_RAY)[name]
         problem = bq.problems.quadratics(n=n, dim=dim, mu=1.0, L=10.0, seed=1)
         problem.optimum()
         made[name] = problem, bq.graphs.ring_with_chords(n, chords=n // 2, seed=1)
+        if name in ON_RAY:
+            start_ray()
     for line in sys.stdin:
         name = line.strip()
-        engine, n, _, leavers, rounds = CASES[name]
+        engine, n, _, leavers, rounds = (CASES | ON_RAY)[name]
         problem, graph = made[name]
         leaving = [
             bq.Departure(2 * i + 1, rounds * (i + 1) // (leavers + 1)) for i in range(leavers)
         ]
+        seen: list[tuple[float, int]] = []
+        engines = {
+            "vector": bq.engines.Vector,
+            "loop": bq.engines.Loop,
+            "ray": lambda n=n, seen=seen: bq.engines.Ray(
+                nodes_per_host=n // HOSTS,
+                cpus_per_host=0,
+                watch=lambda view: seen.append((view.time, view.round)),
+            ),
+        }
         begin = time.process_time()
         run = bq.solve(
             problem,
@@ -71,11 +88,22 @@ def work(names: list[str], source: str) -> None:
             will=bq.wills.Consensus(),
             method=bq.GradientTracking(step=0.02),
             rounds=rounds,
-            engine=bq.engines.Vector() if engine == "vector" else bq.engines.Loop(),
+            engine=engines[engine](),
         )
         spent = time.process_time() - begin
+        if engine == "ray":  # its work is done in other processes: what the clock says per round
+            first, last = next(entry for entry in seen if entry[1]), seen[-1]
+            spent = (last[0] - first[0]) / (last[1] - first[1])
         end = sha256(np.ascontiguousarray(run.x).tobytes()).hexdigest()
         print(json.dumps([spent, end]), flush=True)
+
+
+def start_ray() -> None:
+    """Start a Ray for this process, once."""
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(num_cpus=HOSTS, include_dashboard=False, log_to_driver=False)
 
 
 @contextmanager
@@ -158,6 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("revision", nargs="?", help="what to compare with, such as HEAD~1")
     parser.add_argument("--only", default="", help="cases with this in their names")
+    parser.add_argument("--ray", action="store_true", help="the cases on a Ray instead")
     parser.add_argument("--repeats", type=int, default=5, help="of a case, in a process")
     parser.add_argument("--processes", type=int, default=3, help="one after the other")
     parser.add_argument("--work", nargs="+", help=argparse.SUPPRESS)
@@ -165,7 +194,7 @@ def main() -> None:
     if options.work:
         work(options.work[1:], options.work[0])
         return
-    names = [name for name in CASES if options.only in name]
+    names = [name for name in (ON_RAY if options.ray else CASES) if options.only in name]
     if options.revision is None or not names:
         parser.error("name a revision, and cases that there are")
     with tree(options.revision) as before:
