@@ -55,7 +55,7 @@ def arguments(rounds):
 
 
 def main(address, name, record, rounds):
-    engine = Ray(address, nodes_per_host=4, name=name, record=Path(record))
+    engine = Ray(address, nodes_per_host=4, name=name, record=record)
     flag = Path(record).with_name("slow")
     ask = partial(loaded, flag=flag) if flag.exists() else arguments
     bq.solve(**ask(int(rounds)), engine=engine)

@@ -93,6 +93,7 @@ def test_a_machine_that_is_full_is_named():
         {"startup": True},
         {"grace": -0.1},
         {"resume": True},
+        {"record": 3},
     ],
 )
 def test_options_that_make_no_sense(options):

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from bequest import extras
@@ -28,7 +29,6 @@ from bequest.errors import InvalidMethod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from bequest.engines.base import Progress
     from bequest.model.outcome import Outcome
@@ -100,7 +100,7 @@ class Ray:
     grace: float = 30.0
     startup: float = 120.0
     name: str | None = None
-    record: Path | None = None
+    record: Path | str | None = None
     resume: bool = False
     watch: Callable[[View], None] | None = field(default=None, repr=False, compare=False)
 
@@ -121,6 +121,8 @@ class Ray:
         for name in ("patience", "startup"):
             if not _is_number(getattr(self, name)) or getattr(self, name) <= 0:
                 raise _invalid(name, getattr(self, name), "a number of seconds > 0")
+        if not isinstance(self.record, Path | str | None):
+            raise _invalid("record", self.record, "the path of a file")
         if self.resume and self.name is None:
             raise InvalidMethod(
                 "A run without a name cannot be found again.", remedy="Give the name it has."

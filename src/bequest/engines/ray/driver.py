@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -46,7 +47,7 @@ def carry_out(engine: Ray, plan: Plan, progress: Progress | None) -> Outcome:
     """Carry out a plan on a cluster, or go on with a run whose driver was killed."""
     own = fingerprint(plan, engine)
     if engine.resume and engine.record is not None:
-        done = records.find(engine.record, own)
+        done = records.find(Path(engine.record), own)
         if done is not None:
             return done
     with _connected(engine):
@@ -205,7 +206,7 @@ def _start(engine: Ray, plan: Plan, namespace: str, own: dict[str, str]) -> Any:
         placement=placement,
         namespace=namespace,
         patience=engine.patience,
-        record=None if engine.record is None else engine.record.resolve(),
+        record=None if engine.record is None else Path(engine.record).resolve(),
         fingerprint=own,
         findable=engine.name is not None,
         caller=ray.get_runtime_context().get_job_id(),
