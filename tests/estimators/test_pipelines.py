@@ -1,5 +1,6 @@
 """A fitted pipeline of scikit-learn as a model file: what it predicts, the file predicts."""
 
+import re
 import warnings
 
 import numpy as np
@@ -182,3 +183,73 @@ def test_what_is_no_pipeline_of_ours_is_refused():
     twice = ColumnTransformer([("a", StandardScaler(), ["age"]), ("b", MaxAbsScaler(), ["age"])])
     with pytest.raises(InvalidData, match="twice"):
         to_model(fitted(twice))
+
+
+def coded(cells, **coding):
+    """Return a pipeline that codes these cells, and its table."""
+    X = pd.DataFrame({"g": np.resize(np.array(cells, dtype=object), ROWS)}).infer_objects()
+    coder = OneHotEncoder(sparse_output=False, **coding)
+    y = np.where(np.arange(ROWS) % len(cells) == 0, "no", "yes")
+    return fitted(coder, X=X, y=y, last=SiloLogisticRegression()), X
+
+
+@pytest.mark.parametrize("unknown", ["ignore", "error"])
+@pytest.mark.parametrize(
+    "odd", [" f", "f ", "\tf", "", "01", "1.0", "+1", "1e3", "-0.0", "nan", "NaN", "0.10"]
+)
+def test_texts_that_no_file_would_hold_are_no_categories(odd, unknown):
+    """A file's cells are read without blanks, and as numbers where they look so: as others."""
+    pipeline, _ = coded([odd, "m"], handle_unknown=unknown)
+    with pytest.raises(InvalidData, match=re.escape(f'codes "g" by {odd!r}: read')):
+        to_model(pipeline)
+
+
+@pytest.mark.parametrize("unknown", ["ignore", "error"])
+@pytest.mark.parametrize(
+    "cells", [["f", "m"], ["1", "x"], ["1", "2"], ["None", "x"], [1, 2], [0.1, 2.5]]
+)
+def test_other_categories_are_read_from_a_file_as_they_were(tmp_path, cells, unknown):
+    pipeline, X = coded(cells, handle_unknown=unknown)
+    model = saved(pipeline, tmp_path)
+    wanted = pipeline.predict_proba(X)
+    for rows in (X, X[:1], X[1:2]):  # also where a file holds but one of them
+        rows.to_csv(tmp_path / "new.csv", index=False)
+        assert np.array_equal(model.predict_proba(tmp_path / "new.csv"), wanted[rows.index])
+        assert np.array_equal(model.predict_proba(rows), wanted[rows.index])
+
+
+def test_a_text_that_is_unknown_or_missing_is_asked_about_where_that_matters(tmp_path):
+    pipeline, X = coded(["f", "m", np.nan], handle_unknown="ignore")
+    model = saved(pipeline, tmp_path)
+    X.to_csv(tmp_path / "gaps.csv", index=False, na_rep="NA")
+    assert pd.read_csv(tmp_path / "gaps.csv").equals(X)
+    for rows in (tmp_path / "gaps.csv", bq.data.read_table(tmp_path / "gaps.csv")):
+        with pytest.raises(
+            InvalidData, match='line 4, column "g": is "NA", which may be a missing'
+        ):
+            model.predict(rows)
+    X.to_csv(tmp_path / "clean.csv", index_label="row")
+    assert np.array_equal(model.predict_proba(tmp_path / "clean.csv"), pipeline.predict_proba(X))
+    named = pd.DataFrame({"g": ["NA", "f"]})  # in a DataFrame it is text
+    assert np.array_equal(model.predict_proba(named), pipeline.predict_proba(named))
+    # where no cell was missing, both have no feature
+    pipeline, _ = coded(["f", "m"], handle_unknown="ignore")
+    gaps = pd.read_csv(tmp_path / "gaps.csv")
+    found = saved(pipeline, tmp_path).predict_proba(tmp_path / "gaps.csv")
+    assert np.array_equal(found, pipeline.predict_proba(gaps))
+
+
+def test_large_whole_numbers_are_categories_where_no_digit_is_lost(tmp_path):
+    cells = [2**53, 2**53 + 1]
+    pipeline, X = coded(cells)
+    assert X["g"].dtype == np.int64
+    model = saved(pipeline, tmp_path)
+    X.to_csv(tmp_path / "new.csv", index=False)
+    for rows in (X, X.to_numpy(), tmp_path / "new.csv"):
+        assert np.array_equal(model.predict_proba(rows), pipeline.predict_proba(X))
+    assert (model.predict(X) == np.resize(["no", "yes"], ROWS)).all()
+    with pytest.raises(InvalidData, match='row 1, column "g": is 9007199254740992, and float64'):
+        model.predict({"g": [2.0**53]})
+    pipeline, _ = coded([2.0**53, 1.5])
+    with pytest.raises(InvalidData, match='codes "g" by 9007199254740992, which float64'):
+        to_model(pipeline)

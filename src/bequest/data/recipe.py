@@ -20,6 +20,29 @@ if TYPE_CHECKING:
     Columns: TypeAlias = "tuple[Number | Category, ...]"
 
 MISSING = "(missing)"
+# Cells of files that pandas takes for missing, and read_table for texts.
+_PERHAPS_MISSING = frozenset(
+    [
+        "#N/A",
+        "#N/A N/A",
+        "#NA",
+        "-1.#IND",
+        "-1.#QNAN",
+        "-NaN",
+        "-nan",
+        "1.#IND",
+        "1.#QNAN",
+        "<NA>",
+        "N/A",
+        "NA",
+        "NULL",
+        "NaN",
+        "None",
+        "n/a",
+        "nan",
+        "null",
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +127,24 @@ class Category:
         values = (*self.values, MISSING) if self.indicator else self.values
         return tuple(f"{self.name}={value}" for value in values)
 
+    def refuse_doubtful(self, table: Table) -> None:
+        """Refuse cells of a file that are unknown, if they are not refused, or else missing.
+
+        Where both mean the same, it does not matter which they are.
+        """
+        if not self.lenient or not (self.indicator or self.fill):
+            return
+        cells = table.cells(self.name, missing=True)
+        unsure = _PERHAPS_MISSING - {*self.values, *self.silent}
+        odd = cells.each(lambda cell: cell in unsure)
+        if odd.any():
+            row = int(np.argmax(odd))
+            raise InvalidData(
+                f'{table.where(row, self.name)}: is "{cells[row]}", which may be a missing cell or '
+                "a category that is not known.",
+                remedy="Leave the cell empty if it is missing, or pass a DataFrame.",
+            )
+
     def write(self, features: Matrix, table: Table) -> None:
         """Write its features, or say which cell is of no known category."""
         known = (*self.values, "") if self.indicator else self.values
@@ -153,6 +194,12 @@ class Recipe:
             column.write(whole[:, first:after], chosen)
             first = after
         return whole
+
+    def refuse_doubtful(self, table: Table) -> None:
+        """Refuse what a table that was read from CSV leaves open: missing, or not known."""
+        for column in self.columns:
+            if isinstance(column, Category):
+                column.refuse_doubtful(table)
 
     def check(self, table: Table) -> None:
         """Refuse what ``matrix`` would refuse, in the memory of a column at a time."""

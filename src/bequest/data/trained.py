@@ -157,6 +157,10 @@ class TrainedModel:
         """Return the features of rows, and what to call these."""
         if not issparse(rows):
             table = self._table(rows)
+            if (
+                table.lines is not None
+            ):  # it was read from CSV, where texts may mean numbers or none
+                self.recipe.refuse_doubtful(table)
             return replace(self.recipe, bias=False).matrix(table), table.source
         if any(not isinstance(one, Number) or one.is_shifted for one in self.recipe.columns):
             raise InvalidData(

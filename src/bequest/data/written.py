@@ -44,6 +44,11 @@ def are_beyond(numbers: Sequence[int]) -> bool:
     return bool(numbers) and (max(numbers) >= BEYOND or min(numbers) <= -BEYOND)
 
 
+def may_be_another(number: float) -> bool:
+    """Whether a number of float64 may have been another whole number."""
+    return math.isfinite(number) and abs(number) >= BEYOND
+
+
 def first_beyond(column: np.ndarray[Any, Any]) -> int | None:
     """Return the first row whose number may have been another whole number, if any."""
     beyond = np.isfinite(column) & (np.abs(column) >= BEYOND)
@@ -63,6 +68,19 @@ def exact_in(cell: str) -> str:
         return label_of(number)
     digits = format(Decimal(cell), "f")
     return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
+def is_read_as_it_is(text: str) -> bool:
+    """Whether a file that holds this text holds it for ``read_table``, too.
+
+    It takes blanks around a cell away, and in a column of numbers it reads 1.0 and 01 as 1.
+
+    >>> [is_read_as_it_is(text) for text in ("f", "7", " f", "", "07", "nan")]
+    [True, True, False, False, False, False]
+    """
+    if not text or text != text.strip():
+        return False
+    return number_in(text) is None or exact_in(text) == text
 
 
 def looks_like_a_number(cell: str) -> bool:

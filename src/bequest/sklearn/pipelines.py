@@ -23,7 +23,7 @@ from sklearn.preprocessing import (
 from sklearn.utils.validation import check_is_fitted
 
 from bequest.data.recipe import Category, Number, Recipe
-from bequest.data.written import label_of
+from bequest.data.written import is_read_as_it_is, label_of, may_be_another
 from bequest.errors import InvalidData
 from bequest.sklearn.base import SiloEstimator
 
@@ -173,6 +173,7 @@ def _coded(step: Any, columns: Sequence[_Column], name: str) -> list[_Column]:  
             raise _refusal(name, f'codes "{column.name}" by {what}')
         if without is not None and without >= len(values):
             raise _refusal(name, f'drops the category of missing cells of "{column.name}"')
+        _refuse_misread(name, column, values)
         labels = [label_of(value) for value in values]
         silent = () if without is None else (labels.pop(int(without)),)
         found.append(
@@ -187,6 +188,21 @@ def _coded(step: Any, columns: Sequence[_Column], name: str) -> list[_Column]:  
             )
         )
     return found
+
+
+def _refuse_misread(name: str, column: _Plain, values: Sequence[str | float]) -> None:
+    """Refuse categories that a model would take for others, or others for them."""
+    for value in [*values, *([] if column.fill is None else [column.fill])]:
+        if isinstance(value, float) and may_be_another(value):
+            what = f"{label_of(value)}, which float64 does not tell from its neighbours"
+            raise _refusal(name, f'codes "{column.name}" by {what}')
+        if isinstance(value, str) and not is_read_as_it_is(value):
+            raise InvalidData(
+                f'No model file can carry the step "{name}", which codes "{column.name}" by '
+                f"{value!r}: read from a file, such a cell would be another one.",
+                remedy="Clean the column before fitting: no empty texts, none with blanks around "
+                "them, and numbers as numbers. Or save the pipeline with joblib.",
+            )
 
 
 def _finished(column: _Column) -> Number | Category:
