@@ -122,7 +122,6 @@ def _parse_csv(source: str, path: Path) -> Table:
     lines = array("I")
     numbers = {place: array("d") for place in range(len(names))}
     blank = set(numbers)  # columns without a number so far
-    beyond: set[int] = set()
     for line, row in rows:
         if len(row) != len(names):
             raise InvalidData(
@@ -139,12 +138,13 @@ def _parse_csv(source: str, path: Path) -> Table:
             numbers[place].append(number)
             if cell:
                 blank.discard(place)
-                if abs(number) >= BEYOND and is_whole_number(cell):
-                    beyond.add(place)
     if not lines:
         raise InvalidData(f"{source} has a header, but no rows.", remedy="Name a table with data.")
-    exact = beyond & {*numbers}
-    for place in exact | (blank & {*numbers}):
+    for place in blank & {*numbers}:
+        del numbers[place]
+    large = [k for k, column in numbers.items() if (np.abs(np.frombuffer(column)) >= BEYOND).any()]
+    exact = _beyond(path, large)
+    for place in exact:
         del numbers[place]
     texts = _texts(path, [place for place in range(len(names)) if place not in numbers], exact)
     columns: dict[str, Column] = {}
@@ -157,6 +157,14 @@ def _parse_csv(source: str, path: Path) -> Table:
             _check_text(source, name, longest, sum(len(one.present()) for one in texts[place]))
             columns[name] = Texts.together(texts.pop(place))
     return Table(columns, source, lines)
+
+
+def _beyond(path: Path, places: Sequence[int]) -> set[int]:
+    """Return which of these columns hold whole numbers that float64 does not tell apart."""
+    rows = _rows(path) if places else iter(())
+    next(rows, None)
+    cells = ((place, row[place].strip()) for _, row in rows for place in places)
+    return {k for k, cell in cells if is_whole_number(cell) and abs(float(cell)) >= BEYOND}
 
 
 def _texts(path: Path, places: Sequence[int], exact: set[int]) -> dict[int, list[Texts]]:
