@@ -210,7 +210,8 @@ class _Jax:
         return type(self)(self.loss, self.predict, self.params, inputs, targets, share)
 
     def content(self) -> object:
-        return self.architecture, self.arrays()
+        start, kind = self.start(), str(self._raveled[0].dtype)
+        return self.architecture, self.arrays(), start, kind, self.loss, self.predict
 
 
 class _Programs:

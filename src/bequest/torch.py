@@ -23,6 +23,7 @@ from bequest.model.objectives.model_checks import (
     check_scalar,
     speaking_of,
 )
+from bequest.model.objectives.module_parts import module_parts
 from bequest.model.objectives.network import Network
 
 extras.need("torch", what="bequest.torch")
@@ -317,7 +318,7 @@ class _Torch:
         return other
 
     def content(self) -> object:
-        return self.architecture, self.arrays()
+        return self.architecture, self.arrays(), self.start(), self.loss, module_parts(self.module)
 
 
 def _each(module: torch.nn.Module, loss: Loss, inputs: torch.Tensor, targets: torch.Tensor) -> Loss:
