@@ -262,7 +262,9 @@ class Execution:
             if isinstance(command, DeclareLost):
                 self.world.declare_lost(command.verdict)
             elif isinstance(command, GiveReceipt):
-                self.world.nodes[command.node].handle(Receipt(command.receipt))
+                node = self.world.nodes.get(command.node)
+                if node is not None:  # the report of its end may be what the receipt follows from
+                    node.handle(Receipt(command.receipt))
             elif isinstance(command, StartNode):
                 self._start_node(command.setup, command.leaves)
 
