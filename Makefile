@@ -23,12 +23,13 @@ APART := --ignore=tests/cluster --ignore=tests/browser --ignore=tests/site
 demo: $(DEMO)
 	$(BIN)/bequest demo
 
-# The tests on a real Ray mostly wait for processes: they run beside the others.
+# The tests on a real Ray mostly wait for processes: they run beside the others, which are `nice` to
+# them.
 test: check
 	$(MAKE) -j 2 test-here test-on-ray
 
 test-here: $(READY)
-	$(BIN)/pytest -n $(WORKERS) -m "not slow" $(APART)
+	nice $(BIN)/pytest -n $(WORKERS) -m "not slow" $(APART)
 
 test-on-ray: $(READY)
 	$(INSIDE) $(BIN)/pytest -m "not slow" tests/cluster
@@ -43,7 +44,7 @@ test-all: check
 	$(MAKE) -j 2 all-here test-cluster
 
 all-here: $(READY)
-	$(BIN)/pytest -n $(WORKERS) $(APART)
+	nice $(BIN)/pytest -n $(WORKERS) $(APART)
 
 # Models of torch and JAX, and as ONNX, which no other target needs; they are installed beside the rest.
 test-models: $(MODELS)
