@@ -56,6 +56,14 @@ def test_the_commands_on_the_page_about_the_loop_engine_run(monkeypatch, tmp_pat
         assert result.exit_code == 0, (command, result.output)
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.stem)
+def test_code_begins_and_ends_as_the_site_reads_it(page):
+    """More than the name of a language, and the rest of the page is taken for code."""
+    fences = re.findall(r"^```.*$", page.read_text(), flags=re.MULTILINE)
+    assert all(re.fullmatch(r"```\w*", fence) for fence in fences)
+    assert all(fence == "```" for fence in fences[1::2])
+
+
 @pytest.mark.parametrize(
     ("name", "made"), [("tutorial", "out/west.html"), ("view", "out/both.html")]
 )
