@@ -3,8 +3,8 @@
 The two round differently, by 1e-16. A prediction divides by differences along the node's path that
 say nearly the same, which is what makes it good, and that makes 1e-12 to 1e-6 of it. What a sketch
 is curved along are differences of such predictions. To leave out those that rounding has turned was
-tried, and cost up to five times the error on the bed of ``bequest reproduce robustness``: nearly
-rounding is still the best that is known of where the anchor errs.
+tried, and made some memories worse by a multiple on the bed of ``bequest reproduce robustness``:
+nearly rounding is still the best that is known of where the anchor errs.
 """
 
 import numpy as np
